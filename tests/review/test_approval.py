@@ -1,3 +1,7 @@
+"""What may run: what the rules allow and enough people have signed; and what is said of the rest."""
+
+from __future__ import annotations
+
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +21,12 @@ from provision.errors import (
     SignatureRefusedError,
 )
 from provision.profile import load, lockfile
+from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.review import approval, bundle, sign
 from provision.review.approval import Admission, Submission, admit
 from provision.review.where import Organisation
-from tests.review.samples import People, files
+from tests.review.samples import WAIVED, People, files
 
 NOW = dt.datetime.now(dt.UTC)
 TODAY = NOW.date()
@@ -61,7 +66,7 @@ def bundled(tmp_path: Path, people: People, *signers: str, policy: bytes | None 
 def refused(kind: type[GpuprovError], asked: Submission | None, path: Path | None, organisation: Organisation) -> str:
     with pytest.raises(kind) as error:
         admit(asked, path, organisation, NOW)
-    assert error.value.exit_code == 2
+    assert (error.value.exit_code, bool(error.value.hint)) == (2, True)
     return error.value.message
 
 
@@ -219,3 +224,87 @@ def test_a_tampered_approval_beside_a_good_one_refuses(tmp_path: Path, people: P
     (path / "approvals/bob@example.com.json").write_bytes(b"{}\n")
     said = refused(SignatureRefusedError, None, path, Organisation(signers=people.signers))
     assert "approvals/bob@example.com.json is not an approval" in said
+
+
+def hint_of(kind: type[GpuprovError], asked: Submission | None, path: Path | None, organisation: Organisation) -> str:
+    with pytest.raises(kind) as error:
+        admit(asked, path, organisation, NOW)
+    return error.value.hint
+
+
+def test_nothing_is_not_admitted(tmp_path: Path) -> None:
+    for organisation in (Organisation(), Organisation(policy=rules(tmp_path, STRICT))):
+        with pytest.raises(ValueError, match="neither a profile nor a bundle"):
+            admit(None, None, organisation, NOW)
+
+
+@pytest.mark.parametrize(("contact", "asks"), [(b"contact: isa@example.com\n", True), (b"", False)])
+def test_whoever_breaks_rules_is_told_which_and_whom_to_ask(profile: Path, tmp_path: Path, contact: bytes, *, asks: bool) -> None:
+    organisation = Organisation(policy=rules(tmp_path, STRICT + contact + b"os: [debian 12]\n"))
+    submission = Submission.read(profile, TODAY)
+    head, *violations = refused(PolicyViolatedError, submission, None, organisation).splitlines()
+    assert ("(2 violations)" in head, len(violations)) == (True, 2)
+    hint = hint_of(PolicyViolatedError, submission, None, organisation)
+    assert (str(tmp_path / "policy.yml") in hint, "isa@example.com" in hint, "None" in hint, "ask" in hint) == (True, asks, False, asks)
+
+
+def test_what_needs_a_bundle_is_named_by_its_file_or_its_name(profile: Path, tmp_path: Path) -> None:
+    organisation = Organisation(policy=rules(tmp_path, TWO))
+    asked = Submission.read(profile, TODAY)
+    assert f"review {profile}`" in hint_of(SignatureMissingError, asked, None, organisation)
+    assert "review t4-train`" in hint_of(SignatureMissingError, replace(asked, path=None), None, organisation)
+
+
+def test_a_bundle_that_breaks_a_rule_is_refused_with_its_line(tmp_path: Path, people: People) -> None:
+    path = bundled(tmp_path, people, "alice")
+    said = refused(PolicyViolatedError, None, path, Organisation(rules(tmp_path, STRICT), people.signers))
+    lines = bundle.read(path).files["profile.yml"].decode().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if "deadline_h: 12" in text)
+    assert said.splitlines()[1].startswith(f"  line {line}: limits.deadline_h: ")
+
+
+def test_a_profile_without_a_file_is_compared_with_its_bundle_alone(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice")
+    organisation = Organisation(signers=people.signers)
+    asked = replace(Submission.read(profile, TODAY), path=None)
+    assert admit(asked, path, organisation, NOW).bundle == bundle.read(path).digest
+    limits = asked.profile.limits.model_copy(update={"deadline_h": 13})
+    asked = replace(asked, profile=asked.profile.model_copy(update={"limits": limits}))
+    assert "deadline_h: 12" in refused(BundleStaleError, asked, path, organisation)
+
+
+def test_a_long_change_is_cut(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice")
+    profile.write_text(profile.read_text().replace("purpose: Train", f"purpose: {'x' * 400} Train"))
+    _, line = refused(BundleStaleError, Submission.read(profile, TODAY), path, Organisation(signers=people.signers)).splitlines()
+    assert len(line) == 302
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize(
+    ("now", "admitted"),
+    [
+        ("2998-12-21T23:59:59+00:00", False),
+        ("2998-12-22T00:00:00+00:00", True),
+        ("2998-12-22T13:59:59+14:00", False),
+        ("2998-12-21T12:00:00-12:00", True),
+    ],
+)
+def test_a_waiver_may_reach_so_many_days_from_the_day_in_utc(tmp_path: Path, profile: Path, now: str, *, admitted: bool) -> None:
+    lockfile.path_for(profile).unlink()
+    profile.write_text(profile.read_text() + WAIVED)
+    asked = Submission.read(profile, TODAY)
+    organisation = Organisation(policy=rules(tmp_path, b"schema: 1\nname: waivers\nmax_waiver_days: 10\n"))
+    if admitted:
+        assert admit(asked, None, organisation, dt.datetime.fromisoformat(now)).profile == asked.profile
+        return
+    with pytest.raises(PolicyViolatedError) as error:
+        admit(asked, None, organisation, dt.datetime.fromisoformat(now))
+    assert "verify.waivers.0.expires" in error.value.message
+
+
+def test_a_profile_without_a_lock_is_locked_with_what_is_supported_that_day(profile: Path) -> None:
+    lockfile.path_for(profile).unlink()
+    read = load.load(profile)
+    for today in (TODAY, dt.date(2030, 1, 1)):
+        assert Submission.read(profile, today).lock() == build(read, today)

@@ -126,6 +126,7 @@ def test_a_forger_who_makes_the_digests_agree_is_found_by_meaning(path: Path, ma
     with pytest.raises(BundleInvalidError) as refused:
         bundle.read(path)
     assert said in refused.value.message
+    assert refused.value.message.startswith(f"{path}: ")
 
 
 def nearly(digest: str) -> str:
@@ -149,7 +150,7 @@ def test_a_digest_is_compared_to_its_last_character(path: Path, part: tuple[str,
     put(path, {**FILES, bundle.STATEMENT: bundle.canonical(stated)})
     with pytest.raises(BundleInvalidError) as refused:
         bundle.read(path)
-    assert said in refused.value.message
+    assert refused.value.message.startswith(f"{path}: {said}")
 
 
 def test_the_profile_of_a_lock_is_compared_to_the_last_character(path: Path) -> None:
@@ -157,7 +158,7 @@ def test_the_profile_of_a_lock_is_compared_to_the_last_character(path: Path) -> 
     lock = lock.model_copy(update={"profile": lock.profile.model_copy(update={"sha256": nearly(lock.profile.sha256)})})
     made = {**FILES, "lock.yml": lockfile.dump(lock).encode()}
     put(path, {**made, bundle.STATEMENT: bundle.statement(profile, lock, FILES["policy.yml"], made)})
-    with pytest.raises(BundleInvalidError, match=r"lock\.yml is the lock of another profile"):
+    with pytest.raises(BundleInvalidError, match=r"\.bundle\S*: lock\.yml is the lock of another profile"):
         bundle.read(path)
 
 
@@ -167,7 +168,7 @@ def test_a_lock_for_other_places_than_the_profiles_is_refused(path: Path) -> Non
     forged = lock.model_copy(update={"places": lock.places[1:]})
     made = {**FILES, "lock.yml": lockfile.dump(forged).encode()}
     put(path, {**made, bundle.STATEMENT: bundle.statement(profile, forged, FILES["policy.yml"], made)})
-    with pytest.raises(BundleInvalidError, match=r"lock\.yml locks other places"):
+    with pytest.raises(BundleInvalidError, match=r"\.bundle\S*: lock\.yml locks other places"):
         bundle.read(path)
 
 
@@ -175,13 +176,13 @@ def test_a_lock_of_another_profile_is_refused(path: Path) -> None:
     profile, lock = load.parse(FILES["profile.yml"], Path("p.yml")), lockfile.parse(OTHER["lock.yml"].decode(), "lock.yml")
     made = {**FILES, "lock.yml": OTHER["lock.yml"]}
     put(path, {**made, bundle.STATEMENT: bundle.statement(profile, lock, FILES["policy.yml"], made)})
-    with pytest.raises(BundleInvalidError, match=r"lock\.yml is the lock of another profile"):
+    with pytest.raises(BundleInvalidError, match=r"\.bundle\S*: lock\.yml is the lock of another profile"):
         bundle.read(path)
 
 
 def test_a_lock_whose_last_line_does_not_hold_is_refused(path: Path) -> None:
     put(path, restated(FILES, lock_yml=FILES["lock.yml"].replace(b"branch: '", b"branch: '9", 1)))
-    with pytest.raises(LockInvalidError, match="changed by hand"):
+    with pytest.raises(LockInvalidError, match=r"\.bundle\S*/lock\.yml was changed by hand"):
         bundle.read(path)
 
 
@@ -252,6 +253,7 @@ def test_a_hostile_zip_is_refused(tmp_path: Path, raw: bytes, said: str) -> None
     with pytest.raises(BundleInvalidError) as refused:
         bundle.read(path)
     assert said in refused.value.message
+    assert f"{path}: " in refused.value.message
     assert refused.value.message.isprintable()
     assert sorted(p.name for p in tmp_path.iterdir() if p != path and p.name != "gpuprov-home") == []
 
@@ -278,7 +280,7 @@ def test_a_hostile_folder_is_refused(tmp_path: Path, do: Callable[[Path], object
     do(path)
     with pytest.raises(BundleInvalidError) as refused:
         bundle.read(path)
-    assert said in refused.value.message
+    assert refused.value.message.startswith(f"{path}: {said}")
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:

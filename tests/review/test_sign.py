@@ -215,7 +215,7 @@ def test_half_an_approval_does_not_count(tmp_path: Path, people: People, suffix:
     signed(path, people.alice, ALICE)
     (path / f"approvals/{ALICE}.json{suffix}").unlink()
     found = only(path, Organisation(signers=people.signers))
-    assert (found.outcome, found.why) == ("lapsed", f"approvals/{ALICE}.json{suffix} is missing")
+    assert (found.principal, found.outcome, found.why) == (ALICE, "lapsed", f"approvals/{ALICE}.json{suffix} is missing")
 
 
 # --- what is refused: nobody does it by accident ------------------------------------------------------------------
