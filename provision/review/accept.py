@@ -1,10 +1,11 @@
 """What a certificate says: evidence compared with the review that it was made for, and judged again where this version can.
 
 A certificate is only as good as its evidence, because whoever makes evidence can invent facts. Evidence that contradicts itself is
-refused: changed parts, another review, findings that do not follow from the facts.
+refused: changed parts, another review, a report that does not follow from the facts.
 """
 
 import datetime as dt
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ class CertifiedHost:
         excused: by --without-gpu, so that nothing about them is proven.
         idle: not required by the profile, or not possible with the hardware.
         notes: of the report.
-        again: whether the facts were judged again here, with the same findings.
+        again: whether the facts were judged again here, with the same report.
         digests: of report, facts, profile and lock.
     """
 
@@ -166,6 +167,10 @@ def _belongs_to(evidence: Evidence, bundle: Bundle) -> None:
     if not evidence.hosts:
         msg = "there is no host in this evidence"
         raise EvidenceRefusedError(msg, hint=hint)
+    names = Counter(host.host for host in evidence.hosts)
+    if twice := next((name for name, count in names.items() if count > 1), None):
+        msg = f"{twice!a} is in this evidence more than once"
+        raise EvidenceRefusedError(msg, hint=_ASK_AGAIN)
     expected = digest(pin(bundle.profile, bundle.lock).dump())
     for host in evidence.hosts:
         if host.sha256["profile"] != expected or host.report.profile != bundle.profile.name:
@@ -190,10 +195,12 @@ def _omissions(evidence: Evidence, bundle: Bundle) -> tuple[frozenset[str], tupl
 
 
 def _judged_again(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> bool:
-    """Whether the findings follow from the facts; False where another version made them, which may have other checks.
+    """Whether the report follows from the facts; False where another version made it, which may have other checks.
+
+    That is what was found, the notes, and when the host was observed.
 
     Raises:
-        EvidenceRefusedError: they do not follow.
+        EvidenceRefusedError: it does not follow.
     """
     if host.facts is None:
         follows = [finding.check for finding in host.report.findings] == [REACHABLE] and host.report.exit_code() == EXIT_UNKNOWN
@@ -209,9 +216,10 @@ def _judged_again(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> boo
             without_gpu=conditions.without_gpu,
             today=_day(conditions.on),
         )
-        follows = report.findings == host.report.findings
+        told = (host.report.findings, host.report.notes, host.report.observed_at)
+        follows = told == (report.findings, report.all_notes(strict=conditions.strict), report.observed_at)
     if not follows:
-        msg = f"the findings on {host.host!a} do not follow from the facts in the evidence"
+        msg = f"the findings on {host.host!a}, or the notes and the time beside them, do not follow from the facts in the evidence"
         raise EvidenceRefusedError(msg, hint=f"{_ASK_AGAIN}; somebody changed this one and its digests")
     return host.facts is not None
 
@@ -233,6 +241,11 @@ def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> Certif
         if finding.check not in waivers:
             msg = f"{finding.check!a} is waived on {host.host!a}, and the profile has no waiver of it"
             raise EvidenceRefusedError(msg, hint=f"{_ASK_AGAIN} with the signed bundle")
+    excused = [finding for finding in report.findings if finding.outcome == "waived" and finding.excuse == "without-gpu"]
+    for finding in excused:
+        if not (evidence.conditions.without_gpu and finding.needs_gpu):
+            msg = f"{finding.check!a} is excused on {host.host!a}, and it is not of a GPU part that --without-gpu left out"
+            raise EvidenceRefusedError(msg, hint=_ASK_AGAIN)
 
     def with_outcome(outcome: str) -> tuple[Finding, ...]:
         return tuple(finding for finding in report.findings if finding.outcome == outcome)
@@ -246,9 +259,9 @@ def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> Certif
         warns=() if strict else with_outcome("warn"),
         holds=with_outcome("pass"),
         waived=tuple(WaivedFinding(finding, waivers[finding.check]) for finding in waived),
-        excused=tuple(finding for finding in with_outcome("waived") if finding.excuse == "without-gpu"),
+        excused=tuple(excused),
         idle=with_outcome("not-applicable"),
-        notes=report.all_notes(strict=strict),
+        notes=tuple(dict.fromkeys(report.all_notes(strict=strict))),  # evidence says of --strict itself
         again=again,
         digests=dict(host.sha256),
     )

@@ -340,16 +340,26 @@ def _put(path: Path, files: Mapping[str, bytes]) -> None:
         _put_file(path, pack(files))
         return
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         for name, data in files.items():
             _put_file(fresh / name, data)
-        if path.exists():
-            path.rename(old)
-        fresh.rename(path)
+        _take_the_place(fresh, path)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def _take_the_place(fresh: Path, path: Path) -> None:
+    """Put a folder where another one may be. Where that fails, the other one is there again, with its approvals."""
+    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    if path.exists():
+        path.rename(old)
+    try:
+        fresh.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _put_file(path: Path, data: bytes) -> None:

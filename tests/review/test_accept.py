@@ -56,6 +56,25 @@ def no_hosts(data: Any) -> None:
     data["hosts"] = []
 
 
+def noted(data: Any) -> None:
+    data["hosts"][0]["report"]["notes"] = ["all is well"]
+
+
+def later(data: Any) -> None:
+    data["hosts"][0]["report"]["observed_at"] = "2030-01-01T00:00:00Z"
+
+
+def excused(data: Any) -> None:
+    """What failed is no check of the GPU, and nobody left the GPU part out. Another version is not judged again."""
+    data["made_by"] = "gpuprov 0.0.1"
+    finding = next(each for each in data["hosts"][0]["report"]["findings"] if each["outcome"] == "fail")
+    finding |= {"outcome": "waived", "excuse": "without-gpu", "hint": ""}
+
+
+def twice(data: Any) -> None:
+    data["hosts"].append(data["hosts"][0])
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -67,6 +86,10 @@ def no_hosts(data: Any) -> None:
         (another_profile, "judged against another profile"),
         (no_facts, "do not follow from the facts"),
         (no_hosts, "there is no host"),
+        (noted, "do not follow from the facts"),
+        (later, "do not follow from the facts"),
+        (excused, "not of a GPU part that --without-gpu left out"),
+        (twice, "more than once"),
     ],
 )
 def test_evidence_that_a_careful_forger_changed_is_refused(desk: Desk, change: Callable[[Any], None], said: str) -> None:

@@ -332,3 +332,24 @@ def test_what_is_no_bundle_stays_as_it_is(path: Path, tmp_path: Path, there: str
         bundle.write(path, FILES)
     assert (str(path) in refused.value.message, bool(refused.value.hint)) == (True, True)
     assert (tree(tmp_path), path.is_symlink()) == (before, there.startswith("a link"))
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()], ids=["full", "interrupted"])
+def test_a_folder_whose_place_cannot_be_taken_is_there_with_its_approvals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = tmp_path / "a.bundle"
+    bundle.write(path, FILES)
+    bundle.add(bundle.read(path), {"approvals/ada.json": b"x"})
+    before, rename, done = tree(tmp_path), Path.rename, list[Path]()
+
+    def second_fails(self: Path, target: Path) -> Path:
+        done.append(self)
+        if len(done) == 2:
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", second_fails)
+    with pytest.raises((BundleInvalidError, KeyboardInterrupt)):
+        bundle.write(path, {**FILES, "summary.md": b"another"})
+    assert (tree(tmp_path), len(done)) == (before, 3)
