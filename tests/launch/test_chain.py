@@ -254,10 +254,15 @@ def test_a_file_and_a_folder_that_others_could_read_are_closed_to_them(log: Chai
 
 
 def test_a_new_file_is_closed_to_others_from_its_first_moment(log: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
-    modes: list[int] = []
-    monkeypatch.setattr(os, "fchmod", lambda descriptor, _: modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode)))
+    modes: dict[int, int] = {}  # by inode, since releases of filelock close their own file so too
+
+    def note(descriptor: int, _: int) -> None:
+        state = os.fstat(descriptor)
+        modes[state.st_ino] = stat.S_IMODE(state.st_mode)
+
+    monkeypatch.setattr(os, "fchmod", note)
     fill(log, 1)
-    assert modes == [0o600]
+    assert modes[log.path.stat().st_ino] == 0o600
 
 
 def test_a_line_and_the_name_of_a_new_file_are_on_the_disk_before_a_command_goes_on(log: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
