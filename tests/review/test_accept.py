@@ -71,6 +71,16 @@ def excused(data: Any) -> None:
     finding |= {"outcome": "waived", "excuse": "without-gpu", "hint": ""}
 
 
+def excused_with_the_gpu(data: Any) -> None:
+    excused(data)
+    next(each for each in data["hosts"][0]["report"]["findings"] if each["outcome"] == "waived")["needs_gpu"] = True
+
+
+def excused_beside_the_gpu(data: Any) -> None:
+    excused(data)
+    data["how"]["without_gpu"] = True
+
+
 def twice(data: Any) -> None:
     data["hosts"].append(data["hosts"][0])
 
@@ -89,6 +99,8 @@ def twice(data: Any) -> None:
         (noted, "do not follow from the facts"),
         (later, "do not follow from the facts"),
         (excused, "not of a GPU part that --without-gpu left out"),
+        (excused_with_the_gpu, "not of a GPU part that --without-gpu left out"),
+        (excused_beside_the_gpu, "not of a GPU part that --without-gpu left out"),
         (twice, "more than once"),
     ],
 )

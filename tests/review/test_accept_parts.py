@@ -212,6 +212,18 @@ def test_a_finding_that_is_waived_after_the_last_day_is_refused(waiving: Bundle)
         certified(late, waiving)
 
 
+def test_strict_evidence_says_so_beside_a_warning(waiving: Bundle) -> None:
+    given = judged(waiving, "2026-11-21", "driver-on-disk", modules__held=["tmux"])
+    [one] = given.hosts
+    assert certified(given, waiving).verdict == 0
+    strict = given.conditions.model_copy(update={"strict": True})
+    told = replace(one, report=replace(one.report, notes=one.report.all_notes(strict=True)))
+    assert certified(replace(given, conditions=strict, hosts=(told,)), waiving).verdict == 1
+    for conditions, host in ((strict, one), (given.conditions, told)):
+        with pytest.raises(EvidenceRefusedError):
+            certified(replace(given, conditions=conditions, hosts=(host,)), waiving)
+
+
 def test_a_day_that_is_none_is_refused_and_named(waiving: Bundle) -> None:
     given = judged(waiving, "2026-11-21", "gcc")
     with pytest.raises(EvidenceRefusedError) as refused:
