@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.errors import CapacityError, CloudUnreachableError, NameTakenError
+from provision.errors import CapacityError, CloudUnreachableError, NameTakenError, PriceOverLimitError
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Pending, Record
 from provision.launch.launcher import Launcher
@@ -183,7 +183,7 @@ def test_a_launch_with_machines_goes_on_although_no_place_can_be_used_any_more(m
     dear = dataclasses.replace(ONE, places=planned({**AWS, "regions": ["us-east-1"]}, limit=0.1).places)
     assert len(launcher.ensure(LaunchRequest(dear, "key"))) == 1
     launcher.journal.drop("t4-train")
-    with pytest.raises(Exception, match="no place of profile t4-train can be launched in"):
+    with pytest.raises(PriceOverLimitError, match="no place of profile t4-train can be launched in"):
         launcher.ensure(LaunchRequest(dear, "key"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from provision import paths
 from provision.profile import load, lockfile
 from provision.profile.lock import build
-from provision.review import bundle
+from provision.review import bundle, sign
 
 POLICY = b"schema: 1\nname: isa-rules\ncontact: isa@example.com\nmax_deadline_h: 24\n"
 
@@ -98,3 +98,11 @@ class People:
         three = [f'{k.name}@example.com namespaces="gpuprov-review@v1" {public(k)}' for k in (self.alice, self.bob, self.carol)]
         self.signers.write_text("\n".join([*three, *more]) + "\n")
         return self.signers
+
+
+def signed_bundle(path: Path, people: People, *signers: str, policy: bytes | None, now: dt.datetime) -> Path:
+    """A bundle that these people have signed for a month."""
+    bundle.write(path, files(policy))
+    for name in signers:
+        sign.sign(bundle.read(path), key=people.folder / name, principal=f"{name}@example.com", days=30, now=now)
+    return path

@@ -11,7 +11,7 @@ from provision.errors import PolicyInvalidError, SignatureMissingError, Signatur
 from provision.review import bundle, sign
 from provision.review.approval import agreement
 from provision.review.where import Organisation
-from tests.review.samples import People, files
+from tests.review.samples import People, signed_bundle
 
 NOW = dt.datetime.now(dt.UTC)
 LAX = b"schema: 1\nname: lax\n"
@@ -26,11 +26,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> People:
 
 
 def bundled(tmp_path: Path, people: People, *signers: str, policy: bytes | None = None) -> Path:
-    path = tmp_path / "t4.bundle"
-    bundle.write(path, files(policy))
-    for name in signers:
-        sign.sign(bundle.read(path), key=people.folder / name, principal=f"{name}@example.com", days=30, now=NOW)
-    return path
+    return signed_bundle(tmp_path / "t4.bundle", people, *signers, policy=policy, now=NOW)
 
 
 def rules(tmp_path: Path, raw: bytes | None) -> Path | None:

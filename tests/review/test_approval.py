@@ -26,7 +26,7 @@ from provision.profile.locked import Lock
 from provision.review import approval, bundle, sign
 from provision.review.approval import Admission, Submission, admit
 from provision.review.where import Organisation
-from tests.review.samples import WAIVED, People, files
+from tests.review.samples import WAIVED, People, files, signed_bundle
 
 NOW = dt.datetime.now(dt.UTC)
 TODAY = NOW.date()
@@ -56,11 +56,7 @@ def rules(tmp_path: Path, raw: bytes) -> Path:
 
 
 def bundled(tmp_path: Path, people: People, *signers: str, policy: bytes | None = None) -> Path:
-    path = tmp_path / "t4.bundle.zip"
-    bundle.write(path, files(policy))
-    for name in signers:
-        sign.sign(bundle.read(path), key=people.folder / name, principal=f"{name}@example.com", days=30, now=NOW)
-    return path
+    return signed_bundle(tmp_path / "t4.bundle.zip", people, *signers, policy=policy, now=NOW)
 
 
 def refused(kind: type[GpuprovError], asked: Submission | None, path: Path | None, organisation: Organisation) -> str:
