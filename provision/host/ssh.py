@@ -21,7 +21,7 @@ from provision.errors import (
 
 _SSH_FAILED = 255  # ssh(1): "255 if an error occurred" before or instead of the remote command
 _CHUNK_BYTES = 65_536
-_STOP_S = 1.0  # for a command to end by itself when it is stopped
+_STOP_S = 5.0  # for a command to end by itself when it is stopped; a busy machine may take a second for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,16 @@ async def execute(
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Let a command end what it started in other sessions, then kill it."""
+    """Let a command end what it started in other sessions, then kill it.
+
+    Its input ends, too: Python does not see a signal that comes just before a read, and would then wait for input that never comes.
+    """
+    assert process.stdin is not None  # noqa: S101
     try:
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             process.terminate()
+            if not process.stdin.is_closing():
+                process.stdin.transport.abort()
             async with asyncio.timeout(_STOP_S):
                 await process.wait()
     finally:

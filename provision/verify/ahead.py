@@ -19,7 +19,7 @@ from provision.verify.observe import Asked, observe
 if TYPE_CHECKING:
     from provision.verify.facts import Facts
 
-_END_S = 5
+_END_S = 10  # more than a command has to end by itself
 
 
 class EarlyObservations:

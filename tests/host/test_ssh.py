@@ -1,13 +1,16 @@
 """Running commands: bounded in time and output, and OpenSSH's own refusals told apart. Local here; over SSH in tests/test_story.py."""
 
 import asyncio
+import shlex
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from provision.errors import HostKeyUnknownError, HostUnreachableError
 from provision.host.ssh import LOCALHOST, Target, execute, ssh_argv
+from tests.waiting import until
 
 
 def test_input_goes_in_and_both_outputs_and_the_exit_code_come_out() -> None:
@@ -29,6 +32,25 @@ def test_output_without_end_is_cut_at_the_limit() -> None:
 def test_a_command_that_hangs_is_ended_in_time() -> None:
     with pytest.raises(HostUnreachableError, match=r"within 0\.3 s"):
         asyncio.run(execute(LOCALHOST, "exec sleep 60", timeout_s=0.3))
+
+
+def test_a_command_that_did_not_see_its_signal_ends_with_its_input(tmp_path: Path) -> None:
+    """It can clean up. Here it ignores the signal; a python3 that is just about to read does not see it either."""
+    said = bytearray()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"begin\n"
+        await asyncio.Event().wait()
+
+    async def until_cancelled() -> None:
+        command = f"trap '' TERM; cat; touch {shlex.quote(str(tmp_path / 'cleaned'))}"
+        running = asyncio.create_task(execute(LOCALHOST, command, stdin=endless(), timeout_s=240, output=said))
+        await asyncio.to_thread(until, lambda: b"begin" in said)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(until_cancelled())
+    assert (tmp_path / "cleaned").exists()
 
 
 def test_a_port_where_nothing_listens_is_unreachable(tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ PART_S = 1.0
 MOST_OUTPUT = 4 << 20
 MOST_REASON = 500
 RUNNING = set()
+# The starts of commands that are under way, and whether the probe is leaving: then no command starts any more.
+STARTING = set()
+LEAVING = []
+START_S = 0.5
 # The units that facts ask for: each module adds its own. Systemd is asked once for all; its answers are kept, or why it gave none.
 UNITS = set()
 SHOWN = {}
@@ -53,10 +57,17 @@ def asked(name):
 
 def command(argv, timeout_s=FACT_S, env=None, cwd=None):
     """Run a command; returns (exit code, standard output, standard error). A missing one raises FileNotFoundError."""
-    process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, start_new_session=True
-    )
-    RUNNING.add(process)
+    start = object()
+    STARTING.add(start)
+    try:
+        if LEAVING:
+            raise Unknown("the probe was ended")
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, start_new_session=True
+        )
+        RUNNING.add(process)
+    finally:
+        STARTING.discard(start)
     try:
         out, err = outputs(process, argv[0], timeout_s)
     except Unknown:
@@ -82,7 +93,14 @@ def end_all():
 
 
 def leave(*_):
-    """End at once, with every command that still runs."""
+    """End at once, with every command that still runs.
+
+    A command whose start is under way is known in a moment. One that does not start, as from a file server that hangs, is not waited for.
+    """
+    LEAVING.append(True)
+    until = time.monotonic() + START_S
+    while STARTING and time.monotonic() < until:
+        time.sleep(0.005)
     end_all()
     os._exit(1)
 

@@ -3,6 +3,7 @@
 import json
 import queue
 import re
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -105,6 +106,41 @@ def test_the_time_that_facts_have_counts_from_the_request_and_ends_with_that_of_
     assert gathered(2000) == {"value": True}
     assert gathered(500) == {"unknown": "not observed within 0 s"}
     ends.set()
+
+
+def test_a_command_that_is_just_starting_ends_with_the_probe(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs already, and the thread that started it was not given the processor since."""
+    started: queue.Queue[subprocess.Popen[bytes]] = queue.Queue()
+    known, left = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **how: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(*arguments, **how)
+        started.put(process)
+        known.wait()
+        return process
+
+    monkeypatch.setattr(probe.run, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": slow}))
+    monkeypatch.setattr(probe.run.os, "_exit", lambda _: left.set())
+    fact = threading.Thread(target=lambda: probe.run.command(["sleep", "600"]))
+    fact.start()
+    process = started.get(timeout=60)
+    leaving = threading.Thread(target=probe.run.leave)
+    leaving.start()
+    left.wait(probe.run.START_S / 5)  # a probe that does not look at what is starting has left by now
+    known.set()
+    leaving.join()
+    fact.join(60)
+    ended = not fact.is_alive()
+    process.kill()
+    fact.join()
+    assert ended
+
+
+def test_no_command_starts_when_the_probe_is_leaving(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe.run.os, "_exit", lambda _: None)
+    probe.run.leave()
+    with pytest.raises(probe.run.Unknown):
+        probe.run.command(["true"])
 
 
 def test_facts_whose_programs_take_longest_begin_first(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
