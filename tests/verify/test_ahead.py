@@ -8,17 +8,17 @@ import pytest
 
 from provision.host.ssh import LOCALHOST, Target
 from provision.verify.ahead import EarlyObservations
-from provision.verify.facts.system import tool
+from provision.verify.facts.system import tool as tool_of
 from provision.verify.observe import Asked
+from tests.verify.probe.host import tool
 from tests.waiting import until
 
 
 @pytest.fixture
 def own_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a git of our own writes its process; while a file `slow` lies beside, it does not end by itself."""
-    git, pid = tmp_path / "git", tmp_path / "pid"
-    git.write_text(f"#!/bin/sh\necho $$ > {pid}\n[ -e {tmp_path}/slow ] && exec sleep 600\necho git version 2.39.2\n")
-    git.chmod(0o755)
+    pid = tmp_path / "pid"
+    tool(tmp_path, "git", f"echo $$ > {pid}\n[ -e {tmp_path}/slow ] && exec sleep 600\necho git version 2.39.2")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     return pid
 
@@ -39,7 +39,7 @@ def test_facts_are_gathered_before_the_profile_says_what_to_ask(own_tool: Path) 
         until(own_tool.exists, every_s=0.01)
         begun = ahead.take(LOCALHOST, Asked("quick"))
         assert begun is not None
-        assert tool(begun.result(30), "git") is not None
+        assert tool_of(begun.result(30), "git") is not None
 
 
 def test_nothing_that_a_host_began_outlives_a_client_that_asks_for_nothing(own_tool: Path) -> None:
@@ -47,6 +47,21 @@ def test_nothing_that_a_host_began_outlives_a_client_that_asks_for_nothing(own_t
     with EarlyObservations([LOCALHOST], timeout_s=30):
         until(lambda: own_tool.exists() and own_tool.read_text(), every_s=0.01)
     until(lambda: not Path(f"/proc/{own_tool.read_text().strip()}").exists(), every_s=0.01)
+
+
+def test_no_folder_of_a_fact_outlives_a_client_that_went_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler of our own that does not end: its fact has made a folder for what it compiles."""
+    began, folders = tmp_path / "began", tmp_path / "folders"
+    folders.mkdir()
+    tool(tmp_path, "nvcc", f'[ "$1" = --list-gpu-code ] || exit 1\ntouch {began}\nexec sleep 600')
+    tool(tmp_path, "setpriv", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"')  # the user nobody may not enter our folder
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(folders))
+    with EarlyObservations([LOCALHOST], timeout_s=60) as ahead:
+        ahead.tell(Asked())
+        until(began.exists, every_s=0.01)
+        assert list(folders.glob("gpuprov-*"))
+    until(lambda: not list(folders.iterdir()), every_s=0.01)
 
 
 def test_what_was_told_another_tier_is_not_taken() -> None:

@@ -13,11 +13,10 @@ import re
 import shutil
 import signal
 import sys
-import tempfile
 
 from counters import ncu_answer
 from device import present
-from run import UNITS, Unknown, asked, command, output, read, unit
+from run import UNITS, Unknown, asked, command, output, own_folder, read, unit
 
 NOBODY = 65534
 NO_RUN = {"said": "", "program": None, "counters": None, "way": "none", "own_pids": True}
@@ -149,8 +148,7 @@ def lay_out_root(root):
 @contextlib.contextmanager
 def container_folder(owner):
     """A folder with a container's root and a home, all of one user (None is ours), removed afterwards; and the container's Python."""
-    folder = tempfile.mkdtemp(prefix="gpuprov-")
-    try:
+    with own_folder() as folder:
         for name in ("root", "home", "run", "tmp"):
             os.mkdir(os.path.join(folder, name), 0o755)
         python = lay_out_root(folder + "/root")
@@ -158,8 +156,6 @@ def container_folder(owner):
             for name in [path] + [os.path.join(path, each) for each in folders + files]:
                 os.chown(name, owner, owner, follow_symlinks=False)
         yield folder, python
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def complaint_of(out, err):

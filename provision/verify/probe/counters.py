@@ -7,10 +7,9 @@ import os
 import pwd
 import re
 import shutil
-import tempfile
 
 from device import pci_devices
-from run import asked, command, read
+from run import asked, command, own_folder, read
 
 
 def option(name="NVreg_RestrictProfilingToAdminUsers"):
@@ -54,12 +53,12 @@ def query_metrics():
 @contextlib.contextmanager
 def scratch(root=()):
     """The environment for a profiler, which may run as another user: its caches go to a folder that is removed afterwards."""
-    folder = tempfile.mkdtemp(prefix="gpuprov-")
-    os.chmod(folder, 0o777)  # noqa: S103 - a random name, and only while ncu runs
-    try:
-        yield dict(os.environ, TMPDIR=folder, HOME=folder)
-    finally:
-        command(list(root) + ["rm", "-rf", folder], 10)
+    with own_folder() as folder:
+        os.chmod(folder, 0o777)  # noqa: S103 - a random name, and only while ncu runs
+        try:
+            yield dict(os.environ, TMPDIR=folder, HOME=folder)
+        finally:
+            command(list(root) + ["rm", "-rf", folder], 10)
 
 
 def counters_as_group(has_gpu):

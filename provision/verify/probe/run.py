@@ -6,9 +6,11 @@ import json
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zlib
@@ -39,6 +41,10 @@ RUNNING = set()
 STARTING = set()
 LEAVING = []
 START_S = 0.5
+# How long a command that is ended has to clean up.
+END_S = 0.3
+# The folders that facts have made and not removed yet.
+FOLDERS = set()
 # The units that facts ask for: each module adds its own. Systemd is asked once for all; its answers are kept, or why it gave none.
 UNITS = set()
 SHOWN = {}
@@ -80,20 +86,62 @@ def command(argv, timeout_s=FACT_S, env=None, cwd=None):
     return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
-def end(process):
-    """Kill a command with all that it started. Do not wait: a tool that hangs inside the driver cannot be killed."""
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+def end(*processes):
+    """End commands with all that they started. First they are asked, because what a login shell runs may hold locks of its user.
+
+    A moment later they are killed. Do not wait for that: a tool that hangs inside the driver cannot be killed.
+    """
+    left = {process for process in processes if send(process, signal.SIGTERM)}
+    until = time.monotonic() + END_S
+    while left and time.monotonic() < until:
+        time.sleep(0.005)
+        left = {process for process in left if send(process, 0)}
+    for process in left:
+        send(process, signal.SIGKILL)
+
+
+def send(process, number):
+    """Send a signal to a command with all that it started; whether any of them is left."""
+    process.poll()  # one that has ended is there until it was asked for
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return False
+    except OSError:  # what another user runs now
+        return True
+    return True
 
 
 def end_all():
-    """Kill every command that still runs."""
-    for process in list(RUNNING):
-        end(process)
+    """End every command that still runs."""
+    end(*list(RUNNING))
+
+
+@contextlib.contextmanager
+def own_folder():
+    """A folder of our own for a fact, removed afterwards; where the probe ends before that, the probe removes it."""
+    folder = tempfile.mkdtemp(prefix="gpuprov-")
+    FOLDERS.add(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        FOLDERS.discard(folder)
+
+
+def remove_folders():
+    """Remove the folders of facts that have not ended. A command that was just killed may write a last file meanwhile."""
+    until = time.monotonic() + START_S
+    while FOLDERS and time.monotonic() < until:
+        for folder in list(FOLDERS):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.exists(folder):
+                FOLDERS.discard(folder)
+        time.sleep(0.005)
 
 
 def leave(*_):
-    """End at once, with every command that still runs.
+    """End at once, with every command that still runs and every folder that is left.
 
     A command whose start is under way is known in a moment. One that does not start, as from a file server that hangs, is not waited for.
     """
@@ -102,6 +150,7 @@ def leave(*_):
     while STARTING and time.monotonic() < until:
         time.sleep(0.005)
     end_all()
+    remove_folders()
     os._exit(1)
 
 
@@ -217,8 +266,9 @@ def gather(facts, deadline_s, tell=None, more=dict):
             threads[name].join(max(0.0, min(PART_S / 4, began + allowed[name] - time.monotonic())))
             if tell and threads[name].is_alive():
                 tell(dict(answers))
+    in_time = dict(answers)  # what a command said because it was ended is no answer
     end_all()
-    return {name: answers.get(name, {"unknown": "not observed within %d s" % round(max(0, allowed[name]))}) for name in facts}
+    return {name: in_time.get(name, {"unknown": "not observed within %d s" % round(max(0, allowed[name]))}) for name in facts}
 
 
 def answer(facts, deadline_s, tier="standard", tell=None, ask=lambda: None):
@@ -308,4 +358,5 @@ def main(head, facts, ask):
 
     sender = Sender(head["nonce"], facts)
     sender.rest(answer(facts, head["deadline_s"], tell=sender.part, ask=request))
+    remove_folders()
     os._exit(0)  # a fact that hangs must not keep the connection

@@ -7,10 +7,9 @@ import json
 import os
 import re
 import shutil
-import tempfile
 
 from device import present
-from run import Unknown, asked, command, output, read
+from run import Unknown, asked, command, output, own_folder, read
 
 VENVS = "/opt/gpuprov/venvs"
 NVINFER = ("/usr/lib/x86_64-linux-gnu/libnvinfer.so.*", "/usr/lib64/libnvinfer.so.*")
@@ -205,7 +204,7 @@ def compiled(text, options, compile_s, oldest=0):
         return answer
     answer["gpus"], step_down = architectures(), ordinary()
     answer["as_root"] = os.geteuid() == 0 and not step_down
-    with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:  # its owner's alone: what is compiled there is run
+    with own_folder() as folder:  # its owner's alone: what is compiled there is run
         env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         env.update(TMPDIR=folder, HOME=folder)
         source, program = folder + "/add.cu", folder + "/add"

@@ -3,6 +3,7 @@
 import json
 import queue
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -20,6 +21,7 @@ from provision.verify.facts.stack import EncodersFacts
 from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
 from provision.verify.facts.system import ClockFacts
 from tests.verify.probe.host import tool
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,29 @@ def test_a_command_that_is_just_starting_ends_with_the_probe(probe: Any, monkeyp
     process.kill()
     fact.join()
     assert ended
+
+
+@pytest.mark.parametrize(("at_the_end", "code"), [("rm lock; exit 0", 0), ("", -signal.SIGKILL)])
+def test_a_command_that_is_ended_may_clean_up_and_ends_all_the_same(probe: Any, tmp_path: Path, at_the_end: str, code: int) -> None:
+    """A login shell may run a tool that holds a lock of its user: killed at once, it would leave the lock behind."""
+    answers: list[Any] = []
+    shell = ["sh", "-c", f"trap '{at_the_end}' TERM; touch lock ready; sleep 600 & wait; sleep 600"]
+    fact = threading.Thread(target=lambda: answers.append(probe.run.command(shell, cwd=tmp_path)))
+    fact.start()
+    until((tmp_path / "ready").exists)
+    probe.run.end_all()
+    fact.join()
+    assert [answer[0] for answer in answers] == [code]
+    assert (tmp_path / "lock").exists() == bool(code)
+
+
+def test_the_folder_of_a_fact_ends_with_the_probe(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(probe.run.os, "_exit", lambda _: None)
+    with probe.run.own_folder() as folder:
+        Path(folder, "kept").touch()
+        probe.run.leave()
+        assert not list(tmp_path.iterdir())
 
 
 def test_no_command_starts_when_the_probe_is_leaving(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
