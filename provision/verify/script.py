@@ -36,8 +36,8 @@ What it reads:
 As root it steps down (setpriv): to the user nobody, to see what an ordinary user may do and to compile, and to a member of the group
 gpuprov-counters, if it has one, to see what a member may do. Another user who may use sudo without a password does the second with sudo.
 It starts no container: only `gpuprov verify` does, where a profile asks for containers, with the code that stands below.
-What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once), changes no setting, opens no
-connection, and needs no right beyond the user's own.
+What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once, also where you press Ctrl-C), changes
+no setting, opens no connection, and needs no right beyond the user's own.
 facts.json holds no keys and no contents of anybody's files; it names the users who can log in and the members of gpuprov-counters.
 
 It needs Python 3.7 and nothing else. The settings of the GPU are read through pynvml (NVIDIA's nvidia-ml-py, one file that may lie
@@ -51,10 +51,13 @@ _FOOTER: Final = """
 # {line}
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     observed = answer({{{facts}
     }}, {deadline_s})
     sys.stdout.write(json.dumps(dict(observed, schema="{schema}"), indent=1, sort_keys=True) + "\\n")
     sys.stdout.flush()
+    remove_folders()
     os._exit(0)  # a fact that hangs must not keep the others
 """
 _LINE: Final = "=" * 118

@@ -10,7 +10,7 @@ from provision.host.ssh import LOCALHOST, Target
 from provision.verify.ahead import EarlyObservations
 from provision.verify.facts.system import tool as tool_of
 from provision.verify.observe import Asked
-from tests.verify.probe.host import tool
+from tests.verify.probe.host import endless_compiler, tool
 from tests.waiting import until
 
 
@@ -50,18 +50,17 @@ def test_nothing_that_a_host_began_outlives_a_client_that_asks_for_nothing(own_t
 
 
 def test_no_folder_of_a_fact_outlives_a_client_that_went_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler of our own that does not end: its fact has made a folder for what it compiles."""
-    began, folders = tmp_path / "began", tmp_path / "folders"
+    folders = tmp_path / "folders"
     folders.mkdir()
-    tool(tmp_path, "nvcc", f'[ "$1" = --list-gpu-code ] || exit 1\ntouch {began}\nexec sleep 600')
-    tool(tmp_path, "setpriv", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"')  # the user nobody may not enter our folder
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TMPDIR", str(folders))
+    pid = endless_compiler(tmp_path)
     with EarlyObservations([LOCALHOST], timeout_s=60) as ahead:
         ahead.tell(Asked())
-        until(began.exists, every_s=0.01)
+        until(pid.exists, every_s=0.01)
         assert list(folders.glob("gpuprov-*"))
     until(lambda: not list(folders.iterdir()), every_s=0.01)
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
 def test_what_was_told_another_tier_is_not_taken() -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +19,8 @@ from provision.verify.facts import Facts, load, parse
 from provision.verify.judge import judge
 from provision.verify.observe import MODULES, PROBE
 from provision.verify.script import _TOOLS, script
+from tests.verify.probe.host import endless_compiler
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -153,6 +156,20 @@ def test_it_needs_nothing_installed_and_says_what_it_could_not_read_without_pynv
     forced.write_text(file.read_text().replace("def need_gpu():", "def need_gpu():\n    return\n\n\ndef never():"))
     _, facts = by_hand(forced, "-S", "-I", env={"PATH": "/usr/bin:/bin"})
     assert facts["facts"]["nvml"] == {"unknown": "this python3 has no module pynvml"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_broken_off_leaves_no_command_and_no_folder(file: Path, number: signal.Signals) -> None:
+    folders = file.parent / "folders"
+    folders.mkdir()
+    pid = endless_compiler(file.parent)
+    env = {**os.environ, "PATH": f"{file.parent}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folders)}
+    run = subprocess.Popen(["python3", file], env=env, stdout=subprocess.DEVNULL)
+    until(pid.exists, every_s=0.01)
+    run.send_signal(number)
+    assert run.wait() == 1
+    assert not list(folders.iterdir())
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
 def test_the_command_asks_for_either_a_host_or_the_script() -> None:

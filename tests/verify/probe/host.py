@@ -59,3 +59,12 @@ def device(probe: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, **answers: A
 def tool(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(f"#!/bin/sh\n{text}\n")
     (folder / name).chmod(0o755)
+
+
+def endless_compiler(folder: Path) -> Path:
+    """An nvcc that does not end; returns the file in which it writes its process. Its fact has made a folder by then."""
+    pid = folder / "nvcc.pid"
+    said = f"echo $$ > {pid}.new\nmv {pid}.new {pid}"
+    tool(folder, "nvcc", f'[ "$1" = --list-gpu-code ] || exit 1\n{said}\nexec sleep 600')
+    tool(folder, "setpriv", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"')  # nobody may not enter a folder of ours
+    return pid
