@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ class Narrator:
         self._whole: ExpectedTime | None = None
         self._lives: list[Live] = []
         self._machines: dict[str, str] = {}
+        self._changing = threading.Lock()  # each machine is set up in a thread of its own
 
     def say(self, step: str) -> None:
         """Begin a step; the one before it is done."""
@@ -80,7 +82,8 @@ class Narrator:
         if self._terminal:
             self._terminal.console.print(text, markup=False)
         elif sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
+            sys.stderr.write(f"{text}\n")  # in one piece: several machines write at once, and `print` writes the end of a line by itself
+            sys.stderr.flush()
 
     @property
     def _elapsed(self) -> float:
@@ -116,12 +119,13 @@ class Narrator:
     def machine(self, name: str, step: str) -> None:
         """Show what one of several machines does: on a terminal in its own line, elsewhere in a new line for each step."""
         terminal = self._terminal
-        if terminal and not self._machines:
-            self._finish()
-            self._lives.append(terminal.show(lambda: terminal.table(self._machines, self._elapsed)))
-        if self._machines.get(name) == step:
-            return
-        self._machines = {**self._machines, name: step}
+        with self._changing:
+            if terminal and not self._machines:
+                self._finish()
+                self._lives.append(terminal.show(lambda: terminal.table(self._machines, self._elapsed)))
+            if self._machines.get(name) == step:
+                return
+            self._machines = {**self._machines, name: step}
         if not terminal:
             self._print(f"{name}: {step}")
 

@@ -20,3 +20,26 @@ def test_without_a_terminal_each_step_is_a_line_and_rich_is_not_loaded() -> None
     done = subprocess.run([sys.executable, "-c", SAYS], check=True, capture_output=True, text=True)
     assert re.sub(r"(?m)^ *[0-9.]+ s  ", "", done.stderr).splitlines() == ["looking", "asking", "m-1: storage: Mount"]
     assert done.stdout == "False\n"
+
+
+MANY = """\
+import sys, threading
+from provision.cli.progress import narration
+sys.setswitchinterval(1e-6)
+with narration() as narrator:
+    def work(name):
+        begun.wait()
+        for number in range(200):
+            narrator.machine(name, f"step {number}")
+            narrator.machine(name, f"step {number}")
+    begun = threading.Barrier(16)
+    threads = [threading.Thread(target=work, args=(f"m-{number}",)) for number in range(16)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
+
+
+def test_machines_that_are_set_up_at_once_have_whole_lines_and_each_step_once() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], check=True, capture_output=True, text=True)
+    lines = [re.sub("^ *[0-9.]+ s  ", "", line) for line in done.stderr.splitlines()]
+    assert sorted(lines) == sorted(f"m-{machine}: step {number}" for machine in range(16) for number in range(200))
