@@ -66,5 +66,5 @@ def endless_compiler(folder: Path) -> Path:
     pid = folder / "nvcc.pid"
     said = f"echo $$ > {pid}.new\nmv {pid}.new {pid}"
     tool(folder, "nvcc", f'[ "$1" = --list-gpu-code ] || exit 1\n{said}\nexec sleep 600')
-    tool(folder, "setpriv", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"')  # nobody may not enter a folder of ours
+    tool(folder, "setpriv", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"')  # the user nobody cannot enter our folder
     return pid

@@ -111,7 +111,7 @@ def test_the_time_that_facts_have_counts_from_the_request_and_ends_with_that_of_
 
 
 def test_a_command_that_is_just_starting_ends_with_the_probe(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program runs already, and the thread that started it was not given the processor since."""
+    """The program runs already, but the thread that started it has not gone on since."""
     started: queue.Queue[subprocess.Popen[bytes]] = queue.Queue()
     known, left = threading.Event(), threading.Event()
 
