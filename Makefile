@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Where the user is root nothing is needed to become root; elsewhere sudo is.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# The tests start hundreds of Python processes; each would compile what it imports where the environment forbids to keep it.
+# Tests and benches start hundreds of Python processes; each would compile what it imports where the environment forbids to keep it.
 COMPILED := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$(CURDIR)/build/compiled"
 DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c rsync
 # A server for the tests that lie to the verifier over the real ssh; it listens on loopback for as long as they run, and is not started here.
@@ -74,7 +74,7 @@ test-engines: setup
 
 # Under ten minutes: what the client costs beside its floors, and build/bench.svg. KEEP=1 adds a line a row to the history, PEERS=1 the peers.
 bench: setup
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(foreach v,KEEP PEERS RUNS,$(if $($(v)),$(v)=$($(v)))) bash tests/bench/run.sh
+	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(foreach v,KEEP PEERS RUNS,$(if $($(v)),$(v)=$($(v)))) bash tests/bench/run.sh
 
 # The site into build/site: a broken link, a page without a place or a key without a sentence ends it. No host is asked for anything.
 docs: setup

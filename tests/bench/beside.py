@@ -24,7 +24,7 @@ class Peer:
     """A peer beside a row.
 
     Attributes:
-        row: the number of the row.
+        row: the number of the row; where two rows have it (0 and 40 ms, CPU and memory), it was measured as the first of them.
         who: its name, and what it does.
         figure: the median of its runs, in the row's unit; None where it was not measured.
         note: why it was not.

@@ -97,10 +97,11 @@ def grew(row: Row, last: dict[str, float]) -> bool:
 
 
 def show(rows: list[Row], beside: Sequence[Peer] = ()) -> None:
-    """Print the rows beside their aims, the peers under the rows that they are for, and what got worse on this machine."""
+    """Print the rows beside their aims, the peers under the first row of their number, and what got worse on this machine."""
     print(
         f"{'':<46} {'then':>10} {'now':>14} {'floor':>8} {'':>8} {'aim':>25} {'':>8} {'wall s':>7} {'client':>8} {'hosts':>8}", flush=True
     )
+    shown: set[int] = set()
     for row in rows:
         aim = aim_of(row)
         now, met = f"{row.figure:.3f} {row.unit}", "reached" if aim.reached(row) else "MISSED"
@@ -111,8 +112,9 @@ def show(rows: list[Row], beside: Sequence[Peer] = ()) -> None:
         )
         if aim.program:
             print(f"     its floor is in {aim.program}, not in gpuprov")
-        for peer in (peer for peer in beside if peer.row == row.number):
+        for peer in (peer for peer in beside if peer.row == row.number and row.number not in shown):
             print(f"     {peer.text(row)}")
+        shown.add(row.number)
     print(SOURCE)
     print("client: CPU s of its process and of those that it waited for, by rusage; hosts: CPU s of theirs, by control group; -: none")
     with HISTORY.open(newline="") as file:

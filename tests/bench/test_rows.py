@@ -116,6 +116,17 @@ def test_the_table_says_then_now_aim_costs_and_whose_floor_it_is(capsys: pytest.
     assert "before the rows were worked on" in said
 
 
+@pytest.mark.usefixtures("history")
+def test_a_peer_stands_under_the_row_that_it_was_measured_as(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its CPU is not shown as megabytes, nor its time near by as that far away."""
+    cpu, memory = (Row(name, 90.0, 70.0, 1.28, unit) for name, unit in (("9 verify of 64 hosts, a host", "CPU ms"), (NAMES[10], "MB")))
+    assert cpu.number == memory.number
+    rows.show([cpu, memory], [beside.Peer(9, "testinfra", 360.0)])
+    assert [line.split() for line in capsys.readouterr().out.splitlines() if "testinfra" in line] == [
+        ["testinfra", "360.00", "CPU", "ms", "4.0", "x", "ours"]
+    ]
+
+
 def events(*lines: tuple[str, str, int, float, float]) -> list[Event]:
     return [Event(phase, sign == "+", thread, at, cpu_s) for phase, sign, thread, at, cpu_s in lines]
 
