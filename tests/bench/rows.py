@@ -154,15 +154,24 @@ def told(number: int, work: Callable[[], list[T]]) -> list[T]:
     return found
 
 
+def row_numbers(text: str) -> list[int]:
+    """The rows that "1,3,10" names, in order."""
+    numbers = sorted({int(number) if number.isdecimal() else 0 for number in text.split(",")})
+    if not set(numbers) <= set(range(1, 11)):
+        message = f"{text!r} names no rows: 1 to 10, such as 1,3,10"
+        raise argparse.ArgumentTypeError(message)
+    return numbers
+
+
 def main() -> None:
     words = argparse.ArgumentParser(prog="rows")
-    words.add_argument("--rows", default=",".join(map(str, range(1, 11))))
+    words.add_argument("--rows", type=row_numbers, default=list(range(1, 11)))
     words.add_argument("--json", action="store_true")
     words.add_argument("--keep", action="store_true")
     words.add_argument("--peers", action="store_true")
     words.add_argument("name", nargs="?")
     given = words.parse_args()
-    numbers = sorted({int(number) for number in given.rows.split(",")})
+    numbers: list[int] = given.rows
     if not given.json:
         print(f"load average {os.getloadavg()[0]:.1f} on {machine()}; medians of {RUNS}", flush=True)
     rows, beside = list[Row](), list[Peer]()

@@ -1,5 +1,6 @@
 """What `make bench` keeps of its rows, what it calls a regression, what it says of aims, and how it counts phases."""
 
+import argparse
 import csv
 import os
 import subprocess
@@ -114,6 +115,13 @@ def test_the_table_says_then_now_aim_costs_and_whose_floor_it_is(capsys: pytest.
     assert "left out: it is not there" in said
     assert "ray up" not in said
     assert "before the rows were worked on" in said
+
+
+def test_rows_are_named_by_their_numbers() -> None:
+    assert rows.row_numbers("3,1,10,3") == [1, 3, 10]
+    for text in ("x", "0", "11", "", "1,", "1-3"):
+        with pytest.raises(argparse.ArgumentTypeError, match="1 to 10"):
+            rows.row_numbers(text)
 
 
 @pytest.mark.usefixtures("history")
