@@ -1,17 +1,22 @@
-# Two commands do all the set-up on a fresh Debian 12 or Ubuntu machine with Python 3.11 or later:
+# Two commands do all the set-up on a fresh Debian 12, Debian 13 or Ubuntu machine with Python 3.11 or later:
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make test    the tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full test-cloud test-engines lint docs bench lock mutate fuzz test-lowest release-check clean
+.PHONY: help setup demo test test-quick test-full test-cloud test-engines lint docs bench lock mutate fuzz fresh test-lowest release-check clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Where the user is root nothing is needed to become root; elsewhere sudo is.
-SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# Where the user is root nothing is needed to become root; elsewhere sudo is, which drops what leads to a company's proxy and package index.
+NETWORK := http_proxy,https_proxy,no_proxy,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,SSL_CERT_FILE,SSL_CERT_DIR,REQUESTS_CA_BUNDLE,CURL_CA_BUNDLE
+NETWORK := $(NETWORK),PIP_CERT,PIP_INDEX_URL,PIP_EXTRA_INDEX_URL,PIP_CONFIG_FILE
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=$(NETWORK),GPUPROV_CACHE)
+# What root leaves in the tree belongs to whoever owns the tree.
+AS_ROOT := $(SUDO) bash tests/as_root.sh
 # Tests and benches start hundreds of Python processes; each would compile what it imports where the environment forbids to keep it.
 COMPILED := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$(CURDIR)/build/compiled"
-DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c rsync
+DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux mount hostname systemd e2fsprogs ca-certificates gnupg rpm
+DEBIAN += createrepo-c rsync procps
 # A server for the tests that lie to the verifier over the real ssh; it listens on loopback for as long as they run, and is not started here.
 DEBIAN += openssh-server
 # For the report's page; Ubuntu has it as a snap only, and skips those tests.
@@ -23,35 +28,39 @@ DEBIAN += poppler-utils curl jq $(if $(filter debian,$(shell . /etc/os-release &
 help:
 	@sed -n 's/^#   //p' Makefile
 
+# What the set-up, a rehearsal's cache and a host's packages take from nothing; `make setup` alone takes less.
+demo test: ROOM_GB := 8
 setup: $(VENV)/.ready
 
-# A lock names all that it needs: where pip may resolve, it takes a newer coverage for coverage[toml] than the lock's, and refuses it for its hash.
-# apt-cacher-ng is run by gpuprov itself, on a bridge of its own; services that Debian would start are masked when we install them.
 $(VENV)/.ready: pyproject.toml requirements.lock
-	@missing=""; for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then echo "installing Debian packages:$$missing"; \
-	  case "$$missing" in *apt-cacher-ng*) [ ! -d /run/systemd/system ] || $(SUDO) systemctl mask apt-cacher-ng.service ;; esac; \
-	  case "$$missing" in *openssh-server*) [ ! -d /run/systemd/system ] || $(SUDO) systemctl mask ssh.service ssh.socket ;; esac; \
-	  $(SUDO) apt-get update -q && \
-	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -r requirements.lock
-	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -e .
+	@bash tests/setup.sh $(VENV) "$(PYTHON)" "$(SUDO)" $(or $(ROOM_GB),0) $(DEBIAN)
+
+# The site's packages, which nothing else needs.
+$(VENV)/.docs: docs.lock $(VENV)/.ready
+	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -r docs.lock
 	touch $@
 
 demo: setup
-	@$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/demo.sh
+	@$(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/demo.sh
 
-lint: setup
+lint: setup build/locks-checked
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/yamllint --strict -c playbooks/.config/yamllint.yml profiles playbooks provision/catalog/data provision/clouds
 
+# Every pin has a wheel for every Python that is promised, as the index says: asked again when a lock has changed.
+build/locks-checked: requirements.lock docs.lock release.lock | setup
+	@mkdir -p build && bash tests/locks.sh $(BIN)/uv $^ $@
+
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint
-	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder
+
+# Those without hosts, a browser, a matrix or a recipe.
+QUICK := -m "not rehearsal and not browser" --ignore-glob='*/test_crash_*' --ignore-glob='*/test_faults_*' --ignore=tests/test_contributing.py
+test-quick: lint
+	$(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder $(QUICK)
 
 # Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host. PARTS="python opencl" takes some.
 test-full: setup
@@ -77,7 +86,7 @@ bench: setup
 	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(foreach v,KEEP PEERS RUNS,$(if $($(v)),$(v)=$($(v)))) bash tests/bench/run.sh
 
 # The site into build/site: a broken link, a page without a place or a key without a sentence ends it. No host is asked for anything.
-docs: setup
+docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # By room: which changes of an expression no test notices. ROOMS="launch rules" takes some of them; all take an hour on two cores.
@@ -90,18 +99,22 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),20000) --first $(or $(FIRST),0)
 
 # The oldest versions that pyproject.toml admits. CI says LOWEST=quick: hosts, browsers, matrices and the recipes run once. Before a release: all.
-QUICK := -m "not rehearsal and not browser" --ignore-glob='*/test_crash_*' --ignore-glob='*/test_faults_*' --ignore=tests/test_contributing.py
 test-lowest: setup
 	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
 	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq --no-deps -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
-	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK))
+	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK))
 
-# No index is written into the file: it is whatever pip is configured to use.
-lock:
-	$(BIN)/pip install -qq uv
-	$(BIN)/uv pip compile -q --upgrade --all-extras --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile -q --upgrade --group release --generate-hashes --no-emit-index-url --no-header -o release.lock
+# For the oldest Python that is promised, and the newer ones. No index is written into the files: it is whatever pip is configured to use.
+UV_LOCK := $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+lock: setup
+	$(UV_LOCK) --all-extras pyproject.toml -o requirements.lock
+	$(UV_LOCK) --group docs -c requirements.lock -o docs.lock
+	$(UV_LOCK) --group release -c requirements.lock -o release.lock
+
+# Minimal Debian 12 and 13 machines, made from nothing, in which a stranger's commands run: SYSTEMS="bookworm trixie", PARTS="imports demo".
+fresh:
+	$(SUDO) $(PYTHON) -m tests.fresh $(foreach s,$(SYSTEMS),--system $(s)) $(PARTS)
 
 # What is committed is built twice, judged, installed in empty environments and upgraded to; nothing is published. PREVIOUS=COMMIT to upgrade from.
 release-check: build/release-tools/.ready

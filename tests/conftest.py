@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from provision.clouds.aws.access import AwsAccess
 from provision.profile import plain
@@ -85,6 +87,8 @@ def pytest_sessionstart() -> None:
     if os.geteuid() != 0 or "PYTEST_XDIST_WORKER" in os.environ or not shutil.which("ip"):
         return
     for folder in network.owners():
+        if not folder.is_dir():
+            continue  # of a machine that shares this one's network, or of nobody
         of_a_test = next((path for path in folder.parents if path.parent.name.startswith("pytest-of-")), None)
         if of_a_test and not is_running(of_a_test):
             leftovers.sweep(folder)
@@ -102,6 +106,12 @@ def is_running(folder: Path) -> bool:
 def pytest_xdist_auto_num_workers() -> int:
     """Two workers for each core: the tests that take longest wait for clouds, hosts and Ansible most of their time."""
     return 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """A file's tests run in one worker, whatever the command line says: a story's tests build on each other."""
+    return LoadFileScheduling(config, log)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -47,7 +47,7 @@ def hosts_conf(home: dict[str, str]) -> Path:
 
 
 class TestKeys:
-    """In this order: they share two machines, so the file runs in one worker (--dist loadfile)."""
+    """In this order: they share two machines, so the file runs in one worker (tests/conftest.py)."""
 
     def test_two_are_launched_set_up_and_proven_together(self, home: dict[str, str]) -> None:
         done = gpuprov(home, "up", "--profile", home["PROFILE"], "--rehearse", "gcp", "--count", "2", "--without-gpu", "--json")

@@ -1,6 +1,6 @@
 """The whole way through the user's own door: `gpuprov up --rehearse` to a verified host and down again, on real hosts.
 
-The order of the tests in the class is the order of the story; they share one machine, so the file runs in one worker (--dist loadfile).
+The order of the tests in the class is the order of the story; they share one machine, so the file runs in one worker (tests/conftest.py).
 """
 
 import json

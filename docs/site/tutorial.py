@@ -124,15 +124,18 @@ def written(page: str, printed: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Run the tutorial, and write the page if that is asked for."""
+    """Run the tutorial; `--write` puts what it prints into the page, `--check` compares."""
     page = PAGE.read_text()
-    printed = []
+    printed, same = [], True
     with tempfile.TemporaryDirectory(prefix="tutorial-") as home:
-        for command, _, output in run(page, Path(home)):
+        for command, shown, output in run(page, Path(home)):
             sys.stdout.write(f"$ {command}\n{output}")
             printed.append(output)
+            same = same and masked(shown) == masked(output)
     if "--write" in sys.argv[1:]:
         PAGE.write_text(written(page, printed))
+    if "--check" in sys.argv[1:]:
+        sys.exit(None if same else "the page shows something else; if that is meant: python docs/site/tutorial.py --write")
 
 
 if __name__ == "__main__":

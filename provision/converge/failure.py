@@ -17,6 +17,7 @@ FailureKind = Literal[
     "archive-unreachable",
     "package-vanished",
     "package-missing",
+    "index-silent",
     "wheel-missing",
     "python-missing",
     "refused",
@@ -40,6 +41,7 @@ _PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
     ),
     ("package-vanished", r"Version '.*' for '.*' was not found|no available installation candidate for|No package \S+-\d+:\S+ available"),
     ("package-missing", r"No package matching|Unable to locate package"),
+    ("index-silent", r"\(from versions: none\)"),  # of a project that the lock has: an index that answers names some
     ("wheel-missing", r"No matching distribution found|Could not find a version"),
     ("python-missing", r"python3?: (?:command )?not found|No such file or directory.*python3|interpreter .* not found"),
 )
@@ -70,6 +72,11 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
     ),
     "package-missing": (
         "the package archive of this release does not have the package: check os.version in the profile, and the host's package sources"
+    ),
+    "index-silent": (
+        "the host gets nothing from its package index: `pip config list` on the host names it, and its answer. A rehearsal host asks "
+        "through this machine, which must reach the index itself: sudo drops https_proxy and SSL_CERT_FILE, "
+        "unless --preserve-env names them"
     ),
     "wheel-missing": "the host's package index has no such wheel for its Python: check the lock, and pip's configuration on the host",
     "python-missing": "Ansible needs python3 on the host: install it there, then run this again",

@@ -26,6 +26,9 @@ _START_S: Final = 600  # the first start builds a root file system
 _STOP_S: Final = 30
 _POLL_S: Final = 0.02
 _PROGRESS: Final = "progress: "
+# What the process that could not start ends its log with.
+CAUSE: Final = "cause: "
+HINT: Final = "hint: "
 # Those that this process started: held, because a Popen that is dropped complains that its process still runs, which is the point here.
 _processes: Final[list[subprocess.Popen[bytes]]] = []
 
@@ -87,6 +90,8 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
         if rehearsal:
             return rehearsal
         log = folder / "server.log"
+        if log.exists():
+            log.replace(log.with_name("server.log.1"))  # of the start before: why it failed may be asked later
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", _SERVER, "--folder", str(folder.resolve()), *([] if hosts else ["--no-hosts"])],
@@ -118,8 +123,10 @@ def _until_ready(folder: Path, process: subprocess.Popen[bytes], log: Path, prog
     process.kill()
     process.wait()
     errors = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith(_PROGRESS)]
-    msg = "the embedded cloud did not start"
-    raise RehearsalFailedError(msg, hint=f"see {log}; `gpuprov rehearse stop` cleans up", detail="\n".join(errors[-20:]))
+    cause, way_out = (next((line.removeprefix(word) for line in errors if line.startswith(word)), "") for word in (CAUSE, HINT))
+    msg = f"the embedded cloud did not start: {cause or next(reversed(errors), f'it was not ready after {_START_S} s')}"
+    hint = f"{way_out or '`gpuprov rehearse check` says what this machine lacks'}; all of it is in {log}; `gpuprov rehearse stop` cleans up"
+    raise RehearsalFailedError(msg, hint=hint, detail="\n".join(errors[-20:]))
 
 
 def stop(folder: Path) -> bool:

@@ -18,6 +18,7 @@ from provision.rehearsal.programs import run
 _SUBNETS: Final = 200
 _FIRST_HOST: Final = 10
 _LAST_HOST: Final = 250
+_TCP: Final = 6  # by number: its name stands in /etc/protocols, which a minimal system lacks
 _LAST_SERVICE: Final = 32_767  # above it are the ports from which a host itself connects: ip(7), ip_local_port_range
 _PREFIX: Final = "gprov"
 _LINKS: Final = Path("/sys/class/net")
@@ -109,8 +110,8 @@ class HostNetwork:
             rules: ports, as `22` or `1-1024`, and the IPv4 network that reaches them; None for everybody.
         """
         plain = [f"rule add pref {number} lookup {table}" for number, table in ((32766, "main"), (32767, "default"))]
-        named = [f"rule add pref 100 ipproto tcp sport {ports} to {network} lookup main" for ports, network in rules or ()]
-        others = [] if rules is None else [f"rule add pref 200 ipproto tcp sport 1-{_LAST_SERVICE} blackhole"]
+        named = [f"rule add pref 100 ipproto {_TCP} sport {ports} to {network} lookup main" for ports, network in rules or ()]
+        others = [] if rules is None else [f"rule add pref 200 ipproto {_TCP} sport 1-{_LAST_SERVICE} blackhole"]
         lines = ["rule flush", *named, *others, *plain]  # before the plain ones, so that nobody gets through meanwhile
         run("nsenter", "--target", str(pid), "--net", "ip", "-4", "-batch", "-", told="\n".join(lines) + "\n")
 

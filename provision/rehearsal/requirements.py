@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from provision import paths
-from provision.rehearsal import cgroups, disks
+from provision.rehearsal import cgroups, disks, rootfs
 from provision.rehearsal.namespaces import KINDS, apart
 from provision.rehearsal.programs import run, search_path
 
@@ -32,9 +32,13 @@ _TOOLS: Final = {
     "hostname": "hostname",
     "mkfs.ext4": "e2fsprogs",
     "apt-get": "apt",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
 }
 _TRIAL: Final = Path(__file__).with_name("trial.sh")
 _TRIAL_S: Final = 60
+# The root file system and what the proxies keep, and the 5 GB that role `preflight` asks of a host.
+_ROOM_GB: Final = 6
 # One host's systemd (of the system and of a user), logind and dbus, counted on Debian 12; without them "Failed to allocate manager object".
 _WATCHES: Final = 10
 _CONTAINER: Final = "in a container, start it with --privileged"
@@ -73,10 +77,13 @@ def gaps(folder: Path, *, hosts: bool) -> list[Gap]:
         return lacks
     missing = [tool for tool in _TOOLS if not shutil.which(tool, path=search_path())]
     lacks += [Gap(f"{tool} is missing", f"apt-get install {_TOOLS[tool]}") for tool in missing]
+    if "apt-get" not in missing and not rootfs.distribution()[1]:
+        lacks.append(Gap("apt has no package lists of Debian or Ubuntu, from which hosts are made", "apt-get update"))
     if os.geteuid() != 0:
         return [*lacks, Gap("rehearsal hosts need root for namespaces, loop devices and a bridge", "run with sudo")]
     try:
         with _scratch(folder) as upper, _scratch(paths.cache_path()) as lower:
+            lacks += [gap for place in {path.stat().st_dev: path for path in (lower, upper)}.values() if (gap := _room(place))]
             return lacks + list(_trials(upper, lower, set(missing)))
     except subprocess.TimeoutExpired as error:
         return [*lacks, Gap(f"{error.cmd[0]} did not end within {_TRIAL_S} s", "see the kernel's log (dmesg) for what it waits for")]
@@ -90,6 +97,14 @@ def _scratch(folder: Path) -> Iterator[Path]:
     existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
     with tempfile.TemporaryDirectory(prefix=".gpuprov-check-", dir=existing) as name:
         yield Path(name)
+
+
+def _room(scratch: Path) -> Gap | None:
+    free_gb = shutil.disk_usage(scratch).free / 10**9
+    if free_gb >= _ROOM_GB:
+        return None
+    how = "make room there, or let GPUPROV_HOME and GPUPROV_CACHE name folders that have it"
+    return Gap(f"{scratch.parent} has {free_gb:.1f} GB free, and a rehearsal host takes {_ROOM_GB}", how)
 
 
 def _trials(upper: Path, lower: Path, missing: set[str]) -> Iterator[Gap]:

@@ -67,7 +67,7 @@ def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", 
     `el` is for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9 where its `HostSpec` says nothing else.
     What is below is this machine's distribution all the same: it stands in for what a role does, not for what EL's own packages do.
     """
-    suite, sources = _distribution()
+    suite, sources = distribution()
     packages = _PACKAGES + (_EL_PACKAGES if like == "el" else ())
     digest = hashlib.sha256(json.dumps([_RECIPE, suite, sources, packages, _CLOUD_CFG, _MASKED]).encode()).hexdigest()[:16]
     root = cache / f"rootfs-{suite}-{digest}"
@@ -111,8 +111,8 @@ def system() -> str:
 
 
 @functools.cache
-def _distribution() -> tuple[str, str]:
-    """This machine's suite and its package sources, as apt knows them: the hosts are of the same distribution."""
+def distribution() -> tuple[str, str]:
+    """This machine's suite and its package sources, for hosts of the same distribution; the sources are empty where apt has no lists."""
     fields = platform.freedesktop_os_release()
     suite = fields.get("VERSION_CODENAME", "")
     targets = subprocess.run(
@@ -167,8 +167,9 @@ def _customize(root: Path) -> None:
     # Nobody reads descriptions here, and apt would spend a third of each update on 33 MB of them.
     (root / "etc/apt/apt.conf.d/02-rehearsal-languages").write_text('Acquire::Languages "none";\n')
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-    subprocess.run(["systemctl", f"--root={root}", "-q", "mask", *_MASKED], check=True, capture_output=True, env=environment)
-    subprocess.run(["systemctl", f"--root={root}", "-q", "enable", "ssh.service"], check=True, capture_output=True, env=environment)
+    # Its own systemctl: this machine may have none.
+    for words in (["mask", *_MASKED], ["enable", "ssh.service"]):
+        subprocess.run(["chroot", str(root), "systemctl", "-q", *words], check=True, capture_output=True, env=environment)
     # Without its bytecode each first boot compiles cloud-init and what it imports: 0.6 of the boot's 2.6 CPU seconds. Some
     # package may have a file that this Python cannot compile; that is no reason to stop.
     compiled = ["python3", "-m", "compileall", "-q", "/usr/lib/python3/dist-packages"]

@@ -13,6 +13,7 @@ import os
 import pkgutil
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from provision import paths
 from provision.errors import GpuprovError
 from provision.rehearsal import EMULATIONS, leftovers, rootfs
 from provision.rehearsal.base import Emulation, Traffic, Wsgi
+from provision.rehearsal.control import CAUSE as _CAUSE
+from provision.rehearsal.control import HINT as _HINT
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
@@ -77,6 +80,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--no-hosts", action="store_true")
     options = parser.parse_args()
+    os.umask(0o022)  # a host's system is not root's alone, as it would be with the user's 077
     folder: Path = paths.private_dir(options.folder.resolve())
     try:
         # The lock of one that was killed ends a moment after its process seems to have.
@@ -85,7 +89,11 @@ def main() -> None:
     except Timeout:
         sys.exit(f"another process serves {folder}")
     except GpuprovError as error:
-        sys.exit(f"{error.message}\n{error.detail}\nhint: {error.hint}")
+        sys.exit(f"{error.detail}\n{_CAUSE}{error.message}\n{_HINT}{error.hint}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{error.stdout or ''}\n{error.stderr or ''}\n{_CAUSE}{error}")
+    except OSError as error:  # a program that is missing, a full disk
+        sys.exit(f"{_CAUSE}{error}")
 
 
 def _serve(folder: Path, *, with_hosts: bool) -> None:

@@ -18,7 +18,7 @@ in_group() { [ -z "$group" ] || [ -n "$(cat "$group/cgroup.procs")" ] || { echo 
 network() {
   ip link add gprov type bridge && ip link add gpv type veth peer name eth0 && ip link set gpv master gprov up &&
     ip address add 10.77.0.10/24 dev eth0 && ip link set eth0 up &&
-    ip rule add pref 200 ipproto tcp sport 1-32767 blackhole
+    ip rule add pref 200 ipproto 6 sport 1-32767 blackhole
 }
 mounts() {
   mkdir "$root/proc" "$root/sys" "$root/dev" && mount -t proc -o nosuid,nodev,noexec proc "$root/proc" &&

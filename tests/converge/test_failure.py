@@ -20,6 +20,11 @@ from provision.converge.failure import FailureKind, failed_play, failed_task, ki
         ("Err:1 http://deb.debian.org: Temporary failure resolving 'deb.debian.org'", "archive-unreachable"),
         ("No package matching 'libcudnn9-cuda-12' is available", "package-missing"),
         ("ERROR: No matching distribution found for torch==2.15.0", "wheel-missing"),
+        # pip 23.0.1 at an index that answers with 500, and at one that does not answer.
+        (
+            "ERROR: Could not find a version that satisfies the requirement numpy==2.2.6 (from versions: none)\nERROR: No matching …",
+            "index-silent",
+        ),
         ("/bin/sh: 1: /usr/bin/python3: not found", "python-missing"),
         ("something else", "other"),
     ],

@@ -158,7 +158,7 @@ def run(check: Check, commit: str, previous: str) -> None:
         print(f"           sha256:{artefacts.digest(build)}  {build.name}", flush=True)
     shutil.rmtree(first / "dist")
     check.step("the wheel is the tree: files, bytes, version", artefacts.wheel_objections(check.out / wheel.name, first))
-    check.step("requirements.lock and release.lock fit pyproject.toml", artefacts.lock_objections(first))
+    check.step("requirements.lock, docs.lock and release.lock fit pyproject.toml", artefacts.lock_objections(first))
     wheel = check.out / wheel.name
     check.call(TOOLS / "python", "-m", "twine", "check", "--strict", wheel, check.out / sdist.name)
     check.step("twine check --strict", [])

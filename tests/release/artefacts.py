@@ -83,11 +83,11 @@ def pinned(lock: Path) -> dict[str, str]:
 
 
 def lock_objections(tree: Path) -> list[str]:
-    """Whether each lock has a version that pyproject.toml admits for every requirement, those of the extras and of the tools among them."""
-    table, tools = project(tree), tomllib.loads((tree / "pyproject.toml").read_text())["dependency-groups"]["release"]
+    """Whether each lock has a version that pyproject.toml admits for every requirement, those of the extras and of the groups among them."""
+    table, groups = project(tree), tomllib.loads((tree / "pyproject.toml").read_text())["dependency-groups"]
     wanted = [*table["dependencies"], *(text for extra in table["optional-dependencies"].values() for text in extra)]
     found = []
-    for lock, texts in (("requirements.lock", wanted), ("release.lock", tools)):
+    for lock, texts in (("requirements.lock", wanted), *((f"{group}.lock", texts) for group, texts in groups.items())):
         versions = pinned(tree / lock)
         for requirement in map(Requirement, texts):
             version = versions.get(canonicalize_name(requirement.name))

@@ -111,10 +111,11 @@ def test_a_profile_whose_lock_is_stale_is_refused(tmp_path: Path) -> None:
         ('"click>=8.2"', '"click>=99"', "requirements.lock has click "),
         ('"click>=8.2"', '"click>=8.2", "never-locked>=1"', "requirements.lock has no never-locked"),
         ('"twine>=6.1"', '"twine>=99"', "release.lock has twine "),
+        ('"mkdocs>=1.6.1"', '"mkdocs>=99"', "docs.lock has mkdocs "),
     ],
 )
 def test_requirements_that_a_lock_does_not_meet_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
-    for name in ("pyproject.toml", "requirements.lock", "release.lock"):
+    for name in ("pyproject.toml", "requirements.lock", "docs.lock", "release.lock"):
         (tmp_path / name).write_text((ROOT / name).read_text().replace(old, new))
     (objection,) = artefacts.lock_objections(tmp_path)
     assert objection.startswith(said)

@@ -1,6 +1,6 @@
 """Two parties, two homes, two keys, one real host: from the engineer's profile to the certificate in her hands, and what moves after it.
 
-The order of the tests in the class is the order of the story; they share one machine, so the file runs in one worker (--dist loadfile).
+The order of the tests in the class is the order of the story; they share one machine, so the file runs in one worker (tests/conftest.py).
 """
 
 import json

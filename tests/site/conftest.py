@@ -12,7 +12,7 @@ from tests.site.built import build, served
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("material", reason="no MkDocs Material here (pip install -e '.[docs]')")
+    pytest.importorskip("material", reason="no MkDocs Material here (make docs)")
     folder = tmp_path_factory.mktemp("site") / "site"
     done = build(folder)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
