@@ -34,10 +34,11 @@ What it reads:
 - each framework below /opt/gpuprov: it computes one small known product; if there is NVENC, ffmpeg encodes one frame; if there is nvcc, it
   compiles a kernel of 25 lines, which stands below and is run on each GPU
 As root it steps down (setpriv): to the user nobody, to see what an ordinary user may do and to compile, and to a member of the group
-gpuprov-counters, if it has one, to see what a member may do. Another user who may use sudo without a password does the second with sudo.
+gpuprov-counters, if it has one, to see what a member may do, and that the helper takes neither options nor variables of hers while it is
+root. Another user who may use sudo without a password does the second with sudo.
 It starts no container: only `gpuprov verify` does, where a profile asks for containers, with the code that stands below.
-What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once, also where you press Ctrl-C), changes
-no setting, opens no connection, and needs no right beyond the user's own.
+What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once, also where you press Ctrl-C; the
+member's, where sudo gave it to her, stays then), changes no setting, opens no connection, and needs no right beyond the user's own.
 facts.json holds no keys and no contents of anybody's files; it names the users who can log in and the members of gpuprov-counters.
 
 It needs Python 3.7 and nothing else. The settings of the GPU are read through pynvml (NVIDIA's nvidia-ml-py, one file that may lie

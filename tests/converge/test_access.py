@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import threading
+from shlex import quote
 
 import pytest
 
@@ -40,6 +41,16 @@ def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) ->
     )
     host.lab.shell(f"cd /; {as_ada} env PATH=/srv/evil:/usr/bin:/bin with-counters true; sudo test ! -e /srv/evil/who")
     assert "password is required" in host.lab.shell("sudo setpriv --reuid=nobody --clear-groups with-counters id 2>&1 || true")
+    # A helper that does not end its options, or that keeps its caller's environment, is found, and the role puts it right.
+    helper, rule = "/usr/local/libexec/gpuprov-with-counters", "/etc/sudoers.d/zz-open"
+    spoilt = f"sed -i 's/ -- / /; s/env -i/env/' {helper} && echo 'Defaults !env_reset' >{rule}"
+    host.lab.shell(f"sudo sh -c {quote(spoilt)}")
+    found = host.findings()["counters-on-disk"]
+    what = "takes --seccomp-filter=/dev/null, --version, MEMBERS_OWN of a member while it is root"
+    assert (found.outcome, found.role, what in found.observed) == ("fail", "counters", True), found.observed
+    host.converge("mended", ("counters",))
+    assert host.findings()["counters-on-disk"].outcome == "pass", "also where sudo keeps the environment"
+    host.lab.shell(f"sudo rm {rule}")
     gone = host.asked.model_copy(update={"gpu": gpu.model_copy(update={"counters": "admin-only"})})
     host.asked, host.locked = gone, build(gone, dt.date(2026, 11, 21), system=rootfs.system())
     host.converge("closed", ("counters",))

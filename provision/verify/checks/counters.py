@@ -109,6 +109,10 @@ def _group_on_disk(counters: CountersFacts) -> Verdict:
         return unknown(expected, f"{observed} {group.message}".strip(), "run the probe as root, so that it can be tried as a member")
     if not _only_perfmon(group.capabilities):
         return fails(expected, observed, _APPLY_GROUP)
+    if group.taken is None:
+        return unknown(expected, f"{observed}, hostile arguments not tried", "verify the host with this version of gpuprov")
+    if group.taken:
+        return fails(expected, f"{observed}, and takes {', '.join(group.taken)} of a member while it is root", _APPLY_GROUP)
     return passes(expected, observed)
 
 

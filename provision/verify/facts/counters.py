@@ -16,10 +16,14 @@ class UserAccess(FactPart):
 
 
 class GroupAccess(FactPart):
-    """What a member of the group gets: her effective capabilities in hexadecimal, and what ncu said; None where it was not tried."""
+    """What a member of the group gets: her effective capabilities in hexadecimal, and what ncu said; None where it was not tried.
+
+    `taken` are the options and variables of hers that the helper takes while it is root.
+    """
 
     members: tuple[str, ...]
     capabilities: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None
+    taken: tuple[str, ...] | None = None
     outcome: str
     message: Annotated[str, Field(alias="said")]
 

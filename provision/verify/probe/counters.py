@@ -11,6 +11,11 @@ import shutil
 from device import pci_devices
 from run import asked, command, own_folder, read
 
+HELPER = "/usr/local/libexec/gpuprov-with-counters"
+# No program has such a name: a helper that ends its own options says so (127). setpriv knows them, from 2.41 on the first one too.
+OPTIONS = ("--seccomp-filter=/dev/null", "--version")
+VARIABLE = "MEMBERS_OWN"
+
 
 def option(name="NVreg_RestrictProfilingToAdminUsers"):
     """The file that decides on an option (by default the counters') at the driver's next load, and its choice: the last file wins."""
@@ -51,11 +56,12 @@ def query_metrics():
 
 
 @contextlib.contextmanager
-def scratch(root=()):
-    """The environment for a profiler, which may run as another user: its caches go to a folder that is removed afterwards."""
+def scratch(user=None, root=()):
+    """The environment for a profiler, which may run as another user: its caches go to a folder of that user's, removed afterwards."""
     with own_folder() as folder:
-        os.chmod(folder, 0o777)  # noqa: S103 - a random name, and only while ncu runs
         try:
+            if user:
+                command(list(root) + ["chown", "%d:%d" % user, folder], 10)
             yield dict(os.environ, TMPDIR=folder, HOME=folder)
         finally:
             command(list(root) + ["rm", "-rf", folder], 10)
@@ -70,36 +76,45 @@ def counters_as_group(has_gpu):
     except KeyError:
         members = []
     me = pwd.getpwuid(os.geteuid()).pw_name
-    answer = {"members": members, "capabilities": None, "outcome": "not-tried", "said": ""}
+    answer = {"members": members, "capabilities": None, "taken": None, "outcome": "not-tried", "said": ""}
     root = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if not members or (me not in members and root and not (shutil.which("sudo") and command([*root, "true"], 10)[0] == 0)):
         return answer
-    step = []
+    step, user = [], None
     if me not in members:
         member = pwd.getpwnam(members[0])
+        user = (member.pw_uid, member.pw_gid)
         step = root + ["setpriv", "--reuid=%d" % member.pw_uid, "--regid=%d" % member.pw_gid, "--init-groups", "--inh-caps=-all"]
     code, out, err = command(step + ["/usr/local/bin/with-counters", "cat", "/proc/self/status"], 20)
     effective = re.search(r"^CapEff:\s*([0-9a-f]{16})$", out, re.MULTILINE)
     answer["capabilities"] = effective.group(1) if code == 0 and effective else None
     answer["said"] = "" if code == 0 else (out + err).strip()[:300]
+    answer["taken"] = taken_from_caller(step) if code == 0 else None
     argv = query_metrics()
     if has_gpu and argv and code == 0:
-        with scratch(root) as env:
+        with scratch(user, root) as env:
             answer.update(ncu_answer(*command(step + ["/usr/local/bin/with-counters"] + argv, 60, env=env)))
     return answer
 
 
+def taken_from_caller(step):
+    """What the helper takes from a member, beside a program, while it is root: each may be a way to stay root. Nothing here does harm."""
+    taken = [option for option in OPTIONS if command(step + ["sudo", "-n", HELPER, option, "true"], 20)[0] != 127]
+    seen = command(step + ["env", VARIABLE + "=1", "sudo", "-n", HELPER, "env"], 20)
+    return taken + ([VARIABLE] if seen[0] or VARIABLE in seen[1] else [])
+
+
 def counters_as_user():
     """What `ncu --query-metrics` says to an ordinary user; root proves nothing, so it steps down first."""
-    argv, user = query_metrics(), pwd.getpwuid(os.geteuid()).pw_name
+    argv, user, owner = query_metrics(), pwd.getpwuid(os.geteuid()).pw_name, None
     if argv is None:
         return {"outcome": "no-ncu", "user": None, "said": ""}
     if os.geteuid() == 0:
         if not shutil.which("setpriv"):
             return {"outcome": "root-only", "user": "root", "said": "no setpriv to step down with"}
         argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"] + argv
-        user = "nobody"
-    with scratch() as env:
+        user, owner = "nobody", (65534, 65534)
+    with scratch(owner) as env:
         return dict(ncu_answer(*command(argv, 60, env=env)), user=user)
 
 

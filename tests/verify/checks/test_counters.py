@@ -4,7 +4,7 @@ from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, table, texts
 
 GROUP = {"gpu__counters": "group"}
-MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "open", "said": ""}
+MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "taken": [], "outcome": "open", "said": ""}
 CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
 QUICK = {"verify__tier": "quick"}
 OPEN = "performance counters open to ordinary users: on disk, in the driver, and when one of them tries"
@@ -27,6 +27,14 @@ CASES: list[Case] = [
         "fail",
         "000001ffffffffff",
     ),
+    (
+        "counters-on-disk",
+        {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "taken": ["--version", "MEMBERS_OWN"]}},
+        GROUP,
+        "fail",
+        "takes --version, MEMBERS_OWN of a member while it is root",
+    ),
+    ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "taken": None}}, GROUP, "unknown", "not tried"),
     ("counters", {}, {}, "pass", "open"),
     ("counters", {"counters__live": "1"}, {}, "fail", "live 1"),
     ("counters", {"counters__live": "1", "counters__on_disk": None}, {}, "fail", "not set"),

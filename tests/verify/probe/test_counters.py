@@ -3,6 +3,7 @@
 import grp
 import os
 import pwd
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,7 +93,24 @@ def test_root_steps_down_before_ncu_runs(probe: Any, asked: Any) -> None:
     asked.answers["ncu"] = (0, METRICS, "")
     assert probe.counters.counters_as_user() == {"outcome": "open", "user": "nobody", "said": ""}
     down = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
-    assert asked.ran[0] == [*down, str(asked.folder / "ncu"), "--query-metrics", "--devices", "0"]
+    assert asked.ran[:2] == [
+        ["chown", "65534:65534", asked.environments[1]["HOME"]],  # not a folder that everybody may write to
+        [*down, str(asked.folder / "ncu"), "--query-metrics", "--devices", "0"],
+    ]
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_profilers_folder_is_closed_to_everybody_else(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ncu reads settings and rules, which are Python, from its home: nobody else may put any there."""
+    modes: list[int] = []
+
+    def command(_argv: list[str], _timeout_s: float, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+        modes.extend([stat.S_IMODE(Path(env["HOME"]).stat().st_mode)] if env else [])
+        return 0, METRICS, ""
+
+    monkeypatch.setattr(probe.counters, "command", command)
+    assert probe.counters.counters_as_user()["outcome"] == "open"
+    assert modes == [0o700]
 
 
 def test_root_that_cannot_step_down_runs_nothing_and_proves_nothing(probe: Any, asked: Any) -> None:
@@ -110,10 +128,11 @@ def test_without_ncu_nothing_is_run(probe: Any, asked: Any, monkeypatch: pytest.
 
 
 @pytest.fixture
-def group(asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def group(probe: Any, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A host with the command for members, and one member, Bo; the probe is Ada's."""
     asked.members = ["bo"]
     asked.answers |= {"/proc/self/status": (0, f"Name:\tcat\nCapEff:\t{PERFMON}\n", ""), "--query-metrics": (0, METRICS, "")}
+    asked.answers |= {f"gpuprov-with-counters {option}": (127, "", "failed to execute") for option in probe.counters.OPTIONS}
     asked.has_command = True
     there = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: asked.has_command if path == "/usr/local/bin/with-counters" else there(path))
@@ -127,17 +146,34 @@ AS_BO = ["setpriv", "--reuid=1001", "--regid=1002", "--init-groups", "--inh-caps
 
 def test_a_member_is_tried_through_the_command_by_root(probe: Any, group: Any) -> None:
     group.uid = 0
-    assert probe.counters.counters_as_group(has_gpu=True) == {"members": ["bo"], "capabilities": PERFMON, "outcome": "open", "said": ""}
+    answer = probe.counters.counters_as_group(has_gpu=True)
+    assert answer == {"members": ["bo"], "capabilities": PERFMON, "taken": [], "outcome": "open", "said": ""}
     assert group.ran[0] == [*AS_BO, "/usr/local/bin/with-counters", "cat", "/proc/self/status"]
-    assert group.ran[1] == [*AS_BO, "/usr/local/bin/with-counters", str(group.folder / "ncu"), "--query-metrics", "--devices", "0"]
-    assert group.environments[0] is None
-    assert Path(group.environments[1]["HOME"]).name.startswith("gpuprov-")
-    assert group.ran[2] == ["rm", "-rf", group.environments[1]["HOME"]]
-    assert group.limits_s == [20, 60, 10]
+    (own,) = [each for each in group.environments if each]
+    assert group.ran[-2] == [*AS_BO, "/usr/local/bin/with-counters", str(group.folder / "ncu"), "--query-metrics", "--devices", "0"]
+    assert Path(own["HOME"]).name.startswith("gpuprov-")
+    assert (group.ran[-3], group.ran[-1]) == (["chown", "1001:1002", own["HOME"]], ["rm", "-rf", own["HOME"]])
+    assert (group.limits_s[0], group.limits_s[-2:]) == (20, [60, 10])
+
+
+def test_a_member_tries_what_the_helper_takes_of_her(probe: Any, group: Any) -> None:
+    group.uid = 0
+    helper = [*AS_BO, "sudo", "-n", "/usr/local/libexec/gpuprov-with-counters"]
+    assert probe.counters.counters_as_group(has_gpu=False)["taken"] == []
+    assert group.ran[1:3] == [[*helper, option, "true"] for option in probe.counters.OPTIONS]
+    assert group.ran[3] == [*AS_BO, "env", "MEMBERS_OWN=1", *helper[len(AS_BO) :], "env"]
+    # Whatever else than "no such program" an option does, it was read as one.
+    for code in (0, 1, 126):
+        group.answers["gpuprov-with-counters --version"] = (code, "setpriv from util-linux 2.41", "")
+        assert probe.counters.counters_as_group(has_gpu=False)["taken"] == ["--version"]
+    group.answers["MEMBERS_OWN=1"] = (0, "PATH=/bin\nMEMBERS_OWN=1\n", "")
+    assert probe.counters.counters_as_group(has_gpu=False)["taken"] == ["--version", "MEMBERS_OWN"]
+    group.answers["MEMBERS_OWN=1"] = (1, "", "")
+    assert probe.counters.counters_as_group(has_gpu=False)["taken"] == ["--version", "MEMBERS_OWN"], "not tried is not kept"
 
 
 def test_a_member_is_tried_through_sudo_where_that_needs_no_password(probe: Any, group: Any) -> None:
-    untried = {"members": ["bo"], "capabilities": None, "outcome": "not-tried", "said": ""}
+    untried = {"members": ["bo"], "capabilities": None, "taken": None, "outcome": "not-tried", "said": ""}
     assert probe.counters.counters_as_group(has_gpu=True) == untried, "without sudo"
     tool(group.folder, "sudo", "exit 0")
     group.answers["true"] = (1, "", "a password is required")
@@ -174,7 +210,7 @@ def test_a_command_that_fails_gives_a_member_no_capabilities_and_no_try(probe: A
     group.uid = 0
     group.answers["/proc/self/status"] = (1, f"CapEff:\t{PERFMON}\n", "not a member")
     answer = probe.counters.counters_as_group(has_gpu=True)
-    assert (answer["capabilities"], answer["outcome"]) == (None, "not-tried")
+    assert (answer["capabilities"], answer["taken"], answer["outcome"]) == (None, None, "not-tried")
     assert answer["said"].endswith("not a member")
     group.answers["/proc/self/status"] = (1, "", "x" * 400)
     assert probe.counters.counters_as_group(has_gpu=True)["said"] == "x" * 300
@@ -191,7 +227,7 @@ def test_without_a_gpu_or_ncu_a_members_capabilities_are_seen_and_no_more(
     if not ncu:
         (group.folder / "ncu").unlink()
     answer = probe.counters.counters_as_group(has_gpu=has_gpu)
-    assert (answer["capabilities"], answer["outcome"], answer["said"], len(group.ran)) == (PERFMON, "not-tried", "", 1)
+    assert (answer["capabilities"], answer["outcome"], answer["said"], len(group.ran)) == (PERFMON, "not-tried", "", 4)
 
 
 @pytest.mark.parametrize(
