@@ -61,7 +61,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   # A source that does not answer matters where a package is to come from it.
   with_sudo apt-get update -q -o APT::Update::Error-Mode=any >"$work/log" 2>&1 || cp "$work/log" "$work/update"
   if ! with_sudo apt-get install --simulate -q --no-install-recommends "${missing[@]}" >"$work/log" 2>&1; then
-    [ ! -s "$work/update" ] || { cp "$work/update" "$work/log"; die "apt-get gets no package lists ($(last '^(E|Err|W):')); see that this machine reaches its package servers: \`apt-get update\`"; }
+    [ ! -s "$work/update" ] || { cp "$work/update" "$work/log"; die "apt-get gets no package lists ($(last 'Failed to fetch' || last '^E:')); see that this machine reaches its package servers: \`apt-get update\`"; }
     die "apt-get cannot install what is missing ($(last '^E:')); \`apt-get install ${missing[*]}\` says more"
   fi
   version=$(sed -n 's/^Inst python3 (\([^ ]*\).*/\1/p' "$work/log")

@@ -83,7 +83,7 @@ def pinned(lock: Path) -> dict[str, str]:
 
 
 def lock_objections(tree: Path) -> list[str]:
-    """Whether each lock has a version that pyproject.toml admits for every requirement, those of the extras and of the groups among them."""
+    """Whether each lock has a version that pyproject.toml admits for every requirement, also of the extras and groups."""
     table, groups = project(tree), tomllib.loads((tree / "pyproject.toml").read_text())["dependency-groups"]
     wanted = [*table["dependencies"], *(text for extra in table["optional-dependencies"].values() for text in extra)]
     found = []

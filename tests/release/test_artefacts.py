@@ -11,7 +11,7 @@ from provision.paths import profiles_dir
 from tests.release import artefacts
 
 ROOT = Path(__file__).parents[2]
-PARTS = [*artefacts.PARTS, "pyproject.toml", "requirements.lock", "release.lock", "README.md", "LICENSE"]
+PARTS = [*artefacts.PARTS, "pyproject.toml", "requirements.lock", "docs.lock", "release.lock", "README.md", "LICENSE"]
 
 
 def copied(target: Path) -> Path:
