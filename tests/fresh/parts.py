@@ -68,6 +68,11 @@ PARTS: Final[Mapping[str, Part]] = {
         "stopped the embedded cloud",
     ),
     "tutorial": Part(_CLONE + "bash tests/fresh/wheel.sh python3 /root/gpuprov/docs/site/tutorial.py --check", ""),
+    "pipx": Part(
+        _CLONE + "apt-get update -q; apt-get install -y -q --no-install-recommends pipx ca-certificates; pipx install .; cd /; "
+        "PATH=~/.local/bin:$PATH; gpuprov profile list; gpuprov --version",
+        r"gpuprov, version ",
+    ),
     "spaces": Part("mkdir 'a folder with é'; cd 'a folder with é'; " + _CLONE + "make demo", _LEFT),
     "umask": Part("umask 077; " + _CLONE + "make demo", _LEFT),
     "read-only": Part(
