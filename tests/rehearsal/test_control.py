@@ -62,3 +62,14 @@ def test_a_start_that_fails_says_what_the_process_said(tmp_path: Path) -> None:
     finally:
         os.rename(tmp_path / "hidden.json", tmp_path / "a" / "server.json")  # noqa: PTH104
         assert control.stop(running.folder)
+
+
+def test_one_that_cannot_start_names_the_cause_and_the_log_of_the_start_before_is_kept(tmp_path: Path) -> None:
+    """What the process dies of is in the error, not only in its log."""
+    (tmp_path / "server.lock").mkdir()  # the process cannot take its lock
+    for _ in range(2):
+        with pytest.raises(RehearsalFailedError) as caught:
+            control.start(tmp_path, hosts=False)
+        assert caught.value.message.startswith("the embedded cloud did not start: [Errno 21] Is a directory: ")
+        assert f"all of it is in {tmp_path / 'server.log'}" in caught.value.hint
+    assert "Is a directory" in (tmp_path / "server.log.1").read_text()

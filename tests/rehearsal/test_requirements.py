@@ -122,7 +122,7 @@ def test_a_root_that_cannot_be_exchanged_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.rehearsal
-@pytest.mark.parametrize(("tool", "package"), [("mmdebstrap", "mmdebstrap"), ("setpriv", "util-linux")])
+@pytest.mark.parametrize(("tool", "package"), [("mmdebstrap", "mmdebstrap"), ("setpriv", "util-linux"), ("ssh", "openssh-client")])
 def test_a_program_that_is_missing_is_said_with_its_package(tool: str, package: str, tmp_path: Path) -> None:
     for program in Path("/usr/bin").iterdir():
         if program.name != tool:
@@ -136,6 +136,28 @@ def test_a_package_that_is_missing_is_said_with_the_extra() -> None:
     first = json.loads(done.stdout)["gaps"][0]
     assert (done.returncode, first["what"]) == (2, "the Python package proxpi is missing")
     assert "gpuprov[rehearse]" in first["how"]
+
+
+@pytest.mark.rehearsal
+def test_a_machine_without_package_lists_is_told_to_get_them() -> None:
+    """As a container's image is, in which somebody removed them."""
+    gaps = check(*within("mount -t tmpfs none /var/lib/apt/lists"))
+    assert gaps == [{"what": "apt has no package lists of Debian or Ubuntu, from which hosts are made", "how": "apt-get update"}]
+
+
+@pytest.mark.rehearsal
+def test_a_disk_without_room_for_a_host_is_named(tmp_path: Path) -> None:
+    (gap,) = check(*within("mount -t tmpfs -o size=2G none $GPUPROV_HOME"), GPUPROV_HOME=str(tmp_path))
+    assert gap["what"] == f"{tmp_path} has 2.1 GB free, and a rehearsal host takes 6"
+
+
+@pytest.mark.rehearsal
+def test_neither_systemd_nor_names_of_protocols_are_needed(tmp_path: Path) -> None:
+    """A minimal Debian 12 has neither systemctl nor /etc/protocols."""
+    for program in Path("/usr/bin").iterdir():
+        if program.name != "systemctl":
+            (tmp_path / program.name).symlink_to(program)
+    assert check(*within("! [ -e /etc/protocols ] || mount --bind /dev/null /etc/protocols"), code=0, PATH=str(tmp_path)) == []
 
 
 @pytest.mark.rehearsal
