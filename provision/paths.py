@@ -91,6 +91,22 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def is_private_own(path: Path) -> bool:
+    """Make a folder in a place that others write to; whether it is this user's and no link. What is somebody else's is left alone."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # another user created it first
+        return False
+    try:  # the mode is changed by the descriptor whose owner was seen: the path may lead elsewhere a moment later
+        own = os.fstat(descriptor).st_uid == os.getuid()
+        if own:
+            os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+    return own
+
+
 def read_bounded(path: Path, most_bytes: int) -> bytes:
     """Read a regular file that is no larger than it may be. Nothing else is read: a device never ends, and a pipe waits for its writer.
 

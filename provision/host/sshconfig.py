@@ -15,7 +15,7 @@ from pathlib import Path
 from provision.errors import UsageError
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
-from provision.paths import lock_of, private_dir, text_of, write_whole
+from provision.paths import is_private_own, lock_of, private_dir, text_of, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
 
@@ -142,12 +142,7 @@ class SshHome:
         """A folder with a short path: a socket's path has at most 108 bytes, and ssh appends a suffix while it binds."""
         runtime = os.environ.get("XDG_RUNTIME_DIR")
         folder = Path(runtime, "gpuprov-ssh") if runtime else Path(f"/tmp/gpuprov-ssh-{os.getuid()}")  # noqa: S108 - owner and mode are checked
-        try:
-            private_dir(folder)
-            mine = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
-        except OSError:  # another user created it first
-            mine = False
-        return folder if mine else self.folder
+        return folder if is_private_own(folder) else self.folder
 
     def _write(self, alias: str, entry: str) -> None:
         """Replace the entry of an instance; the user's configuration includes ours as long as there is one."""
@@ -180,5 +175,19 @@ class SshHome:
             rest = text.replace(ours, "")
             updated = ours + rest if present else rest
             if updated != text:
-                file.write(updated.encode(errors="surrogateescape"))
+                before, after = (each.encode(errors="surrogateescape") for each in (text, updated))
+                self._grow(file.fileno(), len(before), len(after) - len(before))
+                file.write(after)
                 file.truncate()
+
+    def _grow(self, descriptor: int, size: int, growth: int) -> None:
+        """Take the room first, as empty lines at the end: a full disk shows here, before anything of the user's is overwritten."""
+        try:
+            if growth <= 0 or os.pwrite(descriptor, b"\n" * growth, size) == growth:
+                return
+            why = "the disk has no room for it"
+        except OSError as error:
+            why = str(error.strerror)
+        os.ftruncate(descriptor, size)
+        msg = f"cannot write {self.user_config}: {why}"
+        raise UsageError(msg, hint=f"make room: `df -h {self.user_config.parent}`; the file is as it was")

@@ -14,6 +14,8 @@ from provision.host.ssh import Target, execute, ssh_argv
 # by whether our rsync still wrote when the host's shell had already gone.
 _MAYBE_NO_RSYNC_THERE = (12, 127)
 _ASK_TIMEOUT_S = 20
+# Root of the host decides what is in its folders: pulled by root, a setuid program would be root's here too, a device this machine's.
+_NOT_FROM_A_HOST = ("--no-owner", "--no-group", "--no-devices", "--no-specials", "--chmod=ug-s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +33,17 @@ def push(target: Target, sources: Sequence[str], destination: str, *, delete: bo
 
 def pull(target: Target, sources: Sequence[str], destination: str, *, delete: bool, dry_run: bool) -> Copied:
     """Copy files and folders from a host."""
-    return _rsync(target, [*(f"{target.destination}:{source}" for source in sources), destination], delete=delete, dry_run=dry_run)
+    paths = [*(f"{target.destination}:{source}" for source in sources), destination]
+    return _rsync(target, paths, delete=delete, dry_run=dry_run, extra=_NOT_FROM_A_HOST)
 
 
-def _rsync(target: Target, paths: Sequence[str], *, delete: bool, dry_run: bool) -> Copied:
+def _rsync(target: Target, paths: Sequence[str], *, delete: bool, dry_run: bool, extra: Sequence[str] = ()) -> Copied:
     program = shutil.which("rsync")
     if program is None:
         msg = "rsync is not installed on this machine"
         raise UsageError(msg, hint="install it (apt-get install rsync), or use scp with `ssh gpuprov-NAME`'s configuration")
     shell = " ".join(_quoted(word) for word in ssh_argv(target)[:-2])  # without `-- destination`, which rsync adds itself
-    options = ["--archive", "--compress", "--partial", "--secluded-args", "--stats", "--info=progress2", f"--rsh={shell}"]
+    options = ["--archive", "--compress", "--partial", "--secluded-args", "--stats", "--info=progress2", f"--rsh={shell}", *extra]
     options += ["--delete"] if delete else []
     options += ["--dry-run"] if dry_run else []
     process = subprocess.run(

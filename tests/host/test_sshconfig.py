@@ -1,5 +1,6 @@
 """The include file: `ssh gpuprov-NAME` as OpenSSH itself reads it, and the user's own configuration left alone."""
 
+import resource
 import stat
 import subprocess
 import sys
@@ -219,3 +220,31 @@ def test_no_machine_is_launched_with_a_public_key_that_cannot_be_read(tmp_path: 
     lay(tmp_path, {"home/id_ed25519": b"", "home/id_ed25519.pub": public})
     with pytest.raises(UsageError, match=r"id_ed25519\.pub"):
         SshHome(tmp_path / "home", tmp_path / "config").public_key()
+
+
+def test_a_link_where_the_connections_are_kept_changes_nothing_behind_it(
+    tmp_path: Path, user_config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, runtime = tmp_path / "victim", tmp_path / "runtime"
+    victim.mkdir(mode=0o755)
+    runtime.mkdir()
+    (runtime / "gpuprov-ssh").symlink_to(victim)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    home = SshHome(tmp_path / "ssh", user_config)
+    home.add("box", address="192.0.2.1", login="debian", keys=())
+    assert victim.stat().st_mode & 0o777 == 0o755
+    assert dict(home.entry("box"))["ControlPath"].startswith(f"{tmp_path / 'ssh'}/")
+
+
+def test_a_disk_that_is_full_takes_nothing_from_the_user_s_configuration(tmp_path: Path, user_config: Path) -> None:
+    user_config.write_text("# a comment\n" * 10_000 + "Host precious\n  User me\n")
+    before = user_config.read_bytes()
+    home = SshHome(tmp_path / "ssh", user_config)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 8, hard))  # a file cannot grow, as on a full disk
+    try:
+        with pytest.raises(UsageError, match="cannot write"):
+            home.add("box", address="192.0.2.1", login="debian", keys=())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert user_config.read_bytes() == before

@@ -91,3 +91,16 @@ def test_files_go_to_nobody_whose_host_key_is_not_pinned(box: Target, tmp_path: 
     lines = words.read_text().splitlines()
     assert len(lines) == 2
     assert all(line.startswith(f"-F {tmp_path}/config ") and "-o StrictHostKeyChecking=yes " in line for line in lines)
+
+
+def test_what_comes_from_a_host_is_nobody_s_program_with_more_rights_and_no_device(box: Target, tmp_path: Path) -> None:
+    there, back = tree(tmp_path / "there", program="1", data="2"), tree(tmp_path / "back")
+    (tmp_path / "there" / "program").chmod(0o6755)
+    (tmp_path / "there" / "data").chmod(0o640)
+    os.mkfifo(tmp_path / "there" / "pipe")
+    if os.getuid() == 0:
+        os.chown(tmp_path / "there" / "data", 12345, 12345)
+    pull(box, [there], back, delete=False, dry_run=False)
+    states = {path.name: path.lstat() for path in (tmp_path / "back").iterdir()}
+    assert {name: oct(state.st_mode & 0o7777) for name, state in states.items()} == {"program": "0o755", "data": "0o640"}
+    assert {state.st_uid for state in states.values()} == {os.getuid()}
