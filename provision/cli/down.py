@@ -37,5 +37,7 @@ def command(*, host: str, rehearse: bool, yes: bool, as_json: bool) -> None:
 
         phrases = remove(session, name, rehearsal=rehearse, say=narrator.say, confirm=confirm)
         ending.results = {"removed": len(phrases), "agreed": all(answers)}
-    lines = [f"removed {phrase}" for phrase in phrases] or ["nothing was left at the cloud" if all(answers) else "nothing was removed"]
+    lines = [f"removed {phrase}" for phrase in phrases] or [
+        f"nothing of {host} was left where it was launched" if all(answers) else "nothing was removed"
+    ]
     options.show({"name": host, "removed": phrases}, *lines, as_json=as_json)

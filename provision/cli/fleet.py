@@ -250,5 +250,5 @@ def down_command(*, name: str, yes: bool, as_json: bool) -> None:
     with audited.changing(session, "fleet down", name) as ending, narration() as narrator:
         phrases = fleet.down(session, name, say=narrator.say)
         ending.results = {"removed": len(phrases)}
-    lines = [f"removed {phrase}" for phrase in phrases] or ["nothing was left at the cloud"]
+    lines = [f"removed {phrase}" for phrase in phrases] or ["nothing of it was left at the cloud"]
     options.show({"fleet": name, "removed": phrases}, *lines, as_json=as_json)

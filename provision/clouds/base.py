@@ -11,12 +11,13 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from provision.clouds.own import Authority
 from provision.clouds.userdata import Downloads
+from provision.errors import CloudInvalidError, CredentialsMissingError
 
 if TYPE_CHECKING:
     from provision.clouds.baked import Bakery
@@ -37,6 +38,16 @@ OURS = "gpuprov:"
 
 State = Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
 Step = Callable[[str], None]
+
+
+class NotSetUpError(CredentialsMissingError):
+    """Nothing names credentials for this cloud: nobody has used it from here."""
+
+
+class TokenSpentError(CloudInvalidError):
+    """A cloud does not repeat its answer to the token of an attempt: the machine of that token has ended."""
+
+    code = "token-spent"
 
 
 def count_of(tags: dict[str, str], tag: str = COUNT_TAG) -> int:
@@ -213,6 +224,37 @@ class Thing:
         return f"{self.kind} {self.id} in {self.where}"
 
 
+def merged(*lists: Iterable[Thing]) -> list[Thing]:
+    """Things that were found in several ways, each once, as the first list shows it."""
+    found: dict[tuple[str, str, str], Thing] = {}
+    for thing in (thing for things in lists for thing in things):
+        found.setdefault((thing.kind, thing.id, thing.where), thing)
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the journal knows of a launch at one cloud. Its things are asked for by this too, because tags and lists may be late.
+
+    Attributes:
+        name, launch_id, owner: as its tags have them.
+        machines: the id and the zone of each machine that the cloud confirmed; the zone may be empty.
+        attempts: of each attempt the token, the zone, and the names of its machines.
+        young: whether the launch is so new that the cloud may know a machine and not show it yet.
+    """
+
+    name: str
+    launch_id: str
+    owner: str
+    machines: tuple[tuple[str, str], ...] = ()
+    attempts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    young: bool = True
+
+    def thing(self, kind: str, thing_id: str, where: str, *, alive: bool = True) -> Thing:
+        """The thing of this launch that has this id."""
+        return Thing(kind, thing_id, self.name, self.launch_id, self.owner, where, alive)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One thing that the cloud says before a launch.
@@ -291,8 +333,8 @@ class Cloud(Protocol):
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of a launch to exactly these networks (`caller` among them is resolved); returns what is open now."""
 
-    def things(self, name: str | None = None) -> list[Thing]:
-        """Everything of ours, by tag: instances, and what was made for them."""
+    def things(self, name: str | None = None, known: Known | None = None) -> list[Thing]:
+        """Everything of ours, by tag: instances, and what was made for them; and by ids and names what is `known` of a launch."""
 
     def remove(self, things: Sequence[Thing], *, on_step: Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone.

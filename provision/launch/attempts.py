@@ -1,5 +1,6 @@
 """The attempts of one launch. Each is journalled before it is made, has a row, and leaves nothing behind where it fails."""
 
+import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from provision.clouds import base
 from provision.clouds.baked import Recipe
+from provision.clouds.base import TokenSpentError
 from provision.errors import CapacityError, CloudError, CloudUnreachableError, NameTakenError, QuotaExceededError
 from provision.launch import place
 from provision.launch.baked import image_for
@@ -16,6 +18,7 @@ from provision.launch.place import Attempt, Option
 from provision.launch.plan import Plan, order
 
 Shortage = CapacityError | QuotaExceededError
+_MOST_TOKENS = 64  # of one place; each one before the last has machines that ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +131,16 @@ class Attempts:
             least = rest if everything else 1
             pending = Pending(option.index, option.region, zone, self._next(), rest, least, self._image(option, handle))
             known, before = set(self.record.had), len(self.instances)
-            self.attempt(option, pending)
-            while len(self.instances) == before and pending in known:
-                # The machines of that number have ended, and a cloud repeats its answer to a token: another number has another token.
+            for number in range(1, _MOST_TOKENS + 1):
+                try:
+                    self.attempt(option, pending)
+                    if len(self.instances) > before or pending not in known:
+                        break
+                except TokenSpentError:
+                    if number == _MOST_TOKENS:
+                        raise
+                # The machines of that number have ended, and a cloud makes no other ones for their token: another number has another token.
                 pending = replace(pending, first=pending.first + 1)
-                self.attempt(option, pending)
             return self.request.count - len(self.instances)
 
         def zones() -> list[str]:
@@ -184,9 +192,11 @@ class Attempts:
         Raises:
             CloudError: the cloud's error, after throttled and unanswered calls were repeated under the same token.
         """
+        handle, full_order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        pending = replace(pending, token=full_order.token(option.region), at=now)
         self.record = self.record.trying(option.cloud, pending)
         self.journal.put(self.record)
-        handle, full_order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
 
         def ask() -> list[base.Instance]:
             started = time.monotonic()
@@ -210,7 +220,7 @@ class Attempts:
 
     def journal_machines(self) -> None:
         """Write the confirmed machines to the journal, with no attempt under way."""
-        self.record = self.record.with_machines([Machine(i.name, i.id, i.cloud, i.region) for i in self.instances])
+        self.record = self.record.with_machines([Machine(i.name, i.id, i.cloud, i.region, zone=i.zone) for i in self.instances])
         self.journal.put(self.record)
 
     def unneeded(self) -> set[tuple[str, str]]:

@@ -17,9 +17,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from provision.clouds.base import Known, host_name
 from provision.errors import NameInvalidError, NameTakenError
 from provision.paths import lock_of, private_dir, text_of, write_whole
 
+# Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
+VISIBLE_WITHIN = dt.timedelta(minutes=10)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -49,6 +52,7 @@ class Machine:
     cloud: str
     region: str
     address: str = ""
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Pending:
     Attributes:
         place: index into the profile's places.
         zone, first, count, minimum, baked: as in `Order`.
+        token: what a cloud knows the attempt by; empty in records of earlier releases.
+        at: when it was made, ISO 8601, UTC.
     """
 
     place: int
@@ -67,6 +73,8 @@ class Pending:
     count: int
     minimum: int
     baked: str = ""
+    token: str = field(default="", compare=False)
+    at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,21 @@ class Record:
     def complete(self) -> bool:
         """Whether enough machines are confirmed. Somebody may be at work on them then."""
         return self.pending is None and len(self.machines) >= max(1, self.minimum)
+
+    def known(self, cloud: str, region: str, *, whole: bool) -> Known:
+        """What a cloud is asked about by id: of one region, or of the `whole` cloud."""
+        here = [machine for machine in self.machines if machine.cloud == cloud and (whole or machine.region == region)]
+        attempts = (attempt for attempt in (*self.had, self.pending) if attempt and (whole or attempt.region == region))
+        made = tuple(
+            (each.token, each.zone, tuple(host_name(self.name, self.count, each.first + i) for i in range(each.count))) for each in attempts
+        )
+        owner = str((self.profile.get("owner") or {}).get("email", ""))
+        return Known(self.name, self.launch_id, owner, tuple((m.id, m.zone) for m in here), made, self.young)
+
+    @property
+    def young(self) -> bool:
+        """Whether its machines may exist and not be visible yet."""
+        return dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(self.created_at) < VISIBLE_WITHIN
 
     @property
     def hosts(self) -> list[str]:

@@ -9,10 +9,10 @@ import datetime as dt
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from provision import clouds
 from provision.clouds import base
+from provision.clouds.base import TokenSpentError
 from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
 from provision.host.hostkeys import fresh_private_key
 from provision.launch import place
@@ -22,9 +22,6 @@ from provision.launch.ours import Ours, of_another_launch
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
-
-# Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
-_VISIBLE_WITHIN: Final = dt.timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -66,7 +63,7 @@ class Launcher:
             place.check_any(request.plan, options)
         ours = Ours(self.connect, self.on_step, self.patience)
         where = {(o.cloud, o.region) for o in options if not o.refusal} | (record.regions if record else set())
-        instances = ours.look(request.name, where)
+        instances = ours.look(request.name, where, record.regions if record else ())
         launch_id = self._launched_here(request.name, record, instances)
         mine = [instance for instance in instances if instance.launch_id == launch_id]
         others = [instance for instance in instances if instance.launch_id != launch_id]
@@ -125,7 +122,7 @@ class Launcher:
             request.count,
             request.minimum,
         )
-        if same_request and (not record.machines or (_young(record) and not _ended(record, ours))):
+        if same_request and (not record.machines or (record.young and not _ended(record, ours))):
             return record  # cut off before the machines were confirmed, or they are confirmed and not visible yet
         ours.clear(record, record.regions)  # ended since, or another request: a new launch under a new id
         return self._fresh(request)
@@ -178,8 +175,9 @@ class Launcher:
         self.on_step(f"an earlier run was cut off at {option}: repeating its request")
         try:
             work.attempt(option, pending)
-        except (CapacityError, QuotaExceededError):
-            self.on_step("it made no machine: trying the places in their order")
+        except (CapacityError, QuotaExceededError, TokenSpentError) as error:
+            what = "its machine has ended" if isinstance(error, TokenSpentError) else "it made no machine"
+            self.on_step(f"{what}: trying the places in their order")
 
     def _confirm(self, work: Attempts, where: set[tuple[str, str]]) -> None:
         """Journal the machines, check that no other launch has machines of the name, and clear the regions without machines.
@@ -211,15 +209,10 @@ class Launcher:
         )
 
 
-def _young(record: Record) -> bool:
-    """Whether its machines may exist and not be visible yet."""
-    return dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(record.created_at) < _VISIBLE_WITHIN
-
-
 def _ended(record: Record, ours: Ours) -> bool:
     """Whether a cloud lists machines of the record as ended."""
     ids = {machine.id for machine in record.machines}
-    answers = ours.everywhere(record.regions, lambda handle: handle.things(record.name))
+    answers = ours.everywhere(record.regions, lambda handle: handle.things(record.name, ours.known(record, handle)))
     listing = [thing for answer in answers.values() if not isinstance(answer, CloudError) for thing in answer]
     return any(thing.id in ids and not thing.alive for thing in listing)
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from provision.clouds import base
+from provision.clouds.polling import poll
 from provision.concurrent import at_once
 from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError, UsageError
-from provision.launch.journal import Journal
+from provision.launch.journal import Journal, Record
 from provision.launch.ours import Ours, Pair, oldest_first
 from provision.launch.regions import everywhere
 
@@ -74,12 +75,15 @@ def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[base.Instance
     return instances
 
 
-def things(ours: Ours, where: Iterable[Pair], name: str | None = None) -> tuple[dict[Pair, list[base.Thing]], dict[Pair, CloudError]]:
-    """Everything of ours by region, and the error of each region that did not answer."""
+def things(
+    ours: Ours, where: Iterable[Pair], name: str | None = None, record: Record | None = None
+) -> tuple[dict[Pair, list[base.Thing]], dict[Pair, CloudError]]:
+    """Everything of ours by region, by tag and as the record of a launch knows it, and the error of each region that did not answer."""
 
     def ask(handle: base.Cloud) -> list[base.Thing]:
         what = f"looking for what is ours in {handle.region}"
-        return ours.patience.ask(lambda: handle.things(name), on_step=ours.on_step, what=what, repeat_unanswered=False)
+        known = ours.known(record, handle) if record else None
+        return ours.patience.ask(lambda: handle.things(name, known), on_step=ours.on_step, what=what, repeat_unanswered=False)
 
     by_region: dict[Pair, list[base.Thing]] = {}
     problems: dict[Pair, CloudError] = {}
@@ -89,6 +93,13 @@ def things(ours: Ours, where: Iterable[Pair], name: str | None = None) -> tuple[
         elif answer:
             by_region[pair] = answer
     return by_region, problems
+
+
+def is_gone(ours: Ours, record: Record, kind: str = "") -> bool:
+    """Whether every cloud of a launch answers that nothing of it is there; or no thing of one kind."""
+    found, problems = things(ours, record.regions, record.name, record)
+    mine = (thing for members in found.values() for thing in members if thing.launch_id == record.launch_id and thing.alive)
+    return not problems and all(kind and thing.kind != kind for thing in mine)
 
 
 def remove(ours: Ours, by_region: dict[Pair, list[base.Thing]]) -> list[str]:
@@ -120,25 +131,54 @@ def destroy(
 
     Raises:
         InstanceNotFoundError: nothing was there, neither at the clouds nor in the journal.
-        CloudError: a region of the launch did not answer, or removed nothing. The journal keeps the record.
+        CloudError: a region or cloud of the launch did not answer, or removed nothing. The journal keeps the record.
     """
-    record = journal.get(name)
+    record, where = journal.get(name), set(where)
     ours.on_step(f"looking for {name}")
-    by_region, problems = things(ours, where, name)
+    _wait_for_attempt(ours, record)
+    by_region, problems = things(ours, where, name, record)
+    if record is None and by_region and not _machines_in(by_region):  # of a launch that somebody else may just have made
+        ours.on_step(f"no machine of {name} is in sight: waiting up to {ours.patience.shown_s:.0f} s for one")
+        late = poll(lambda: things(ours, by_region, name), lambda found: bool(_machines_in(found[0])), timeout_s=ours.patience.shown_s)
+        by_region, problems = by_region | late[0], problems | late[1]
     phrases = [str(thing) for members in by_region.values() for thing in members if thing.alive]
     if phrases and not agreed(phrases):
         return []
     removed = remove(ours, by_region)
-    needed = record.regions if record else set()
+    hiding = ours.hiding({**dict.fromkeys(ours.once(where)), **problems}, record.regions if record else ())
     for pair, problem in problems.items():
-        if pair in needed or len(problems) == len(ours.once(where)):
-            raise problem
+        if pair in hiding and (record is None or len(problems) == len(ours.once(where)) or ours.sees(pair, record.regions)):
+            there = [machine.id for machine in record.machines if machine.cloud == pair[0]] if record else []
+            msg = f"{problem.message}; what {name!r} has there may still run{': ' if there else ''}{', '.join(there)}"
+            raise type(problem)(msg, hint=f"{problem.hint}; then `gpuprov down {name}` again", detail=problem.detail) from problem
         ours.on_step(f"no answer from {pair[1]}: {problem.message}")
     journal.drop(name)
     if not removed and record is None:
         msg = f"nothing called {name!r} was found"
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` lists all instances")
     return removed
+
+
+def _machines_in(by_region: dict[Pair, list[base.Thing]]) -> set[str]:
+    return {thing.id for members in by_region.values() for thing in members if thing.kind == "instance"}
+
+
+def _wait_for_attempt(ours: Ours, record: Record | None) -> None:
+    """Give a cloud time to show what an attempt made that nobody heard the end of; it may be on its way still."""
+    pending = record.pending if record else None
+    if record is None or pending is None or not pending.at:
+        return
+    cloud = next((cloud for cloud, region in reversed(record.touched) if region == pending.region), "")
+    late_s = ours.patience.shown_s - (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(pending.at)).total_seconds()
+    known = {machine.id for machine in record.machines}
+
+    def made() -> int:
+        by_region, problems = things(ours, [(cloud, pending.region)], record.name, record)
+        return pending.count if problems else len(_machines_in(by_region) - known)
+
+    if late_s > 0:
+        ours.on_step(f"an attempt in {pending.region} was cut off: waiting up to {late_s:.0f} s for what it may have made")
+        poll(made, lambda number: number >= pending.count, timeout_s=late_s)
 
 
 def _each(instances: Sequence[base.Instance], act: Callable[[Pair, list[base.Instance]], T]) -> list[T]:

@@ -1,15 +1,16 @@
 """What is ours at the clouds: found by tag in many regions at the same time, and removed there."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from provision.clouds import base
+from provision.clouds.base import NotSetUpError
 from provision.concurrent import at_once
 from provision.errors import CloudError, CredentialsMissingError, NameTakenError
 from provision.launch.journal import Record
 from provision.launch.patience import PATIENT, Patience
-from provision.launch.regions import Connect
+from provision.launch.regions import Connect, everywhere
 
 T = TypeVar("T")
 _LISTED: Final = 20
@@ -37,6 +38,11 @@ class Ours:
             self._handles[pair] = self.connect(*pair)
         return self._handles[pair]
 
+    def known(self, record: Record, handle: base.Cloud) -> base.Known:
+        """What the journal knows of a launch where this handle looks."""
+        cloud, region = next(pair for pair, each in self._handles.items() if each is handle)
+        return record.known(cloud, region, whole=handle.spans == "project")
+
     def once(self, where: Iterable[Pair]) -> dict[Pair, base.Cloud]:
         """The handles of these regions, but only one for a cloud whose every region sees the whole project."""
         handles: dict[Pair, base.Cloud] = {}
@@ -58,10 +64,10 @@ class Ours:
 
         return dict(zip(handles, at_once(one, handles.values()), strict=True))
 
-    def look(self, name: str, where: Iterable[Pair]) -> list[base.Instance]:
+    def look(self, name: str, where: Iterable[Pair], needed: Collection[Pair] = ()) -> list[base.Instance]:
         """The living machines of a launch, the oldest launch first.
 
-        A cloud without credentials is ignored when another one answers: nothing of ours there can be reached from here anyway.
+        A cloud that is not set up here is passed over when another one answers, unless it is `needed`.
 
         Raises:
             CloudError: a region did not answer, so machines may exist that are not in sight.
@@ -72,13 +78,30 @@ class Ours:
             return self.patience.ask(lambda: handle.find(name), on_step=self.on_step, what=what, repeat_unanswered=False)
 
         answers = self.everywhere(where, find)
-        errors = [answer for answer in answers.values() if isinstance(answer, CloudError)]
-        without_credentials = [error for error in errors if isinstance(error, CredentialsMissingError)]
-        for error in errors:
-            if error not in without_credentials or len(without_credentials) == len(answers):
-                raise error
+        for error in self.hiding(answers, needed).values():
+            raise error
         instances = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]
         return oldest_first(instance for instance in instances if instance.state not in {"shutting-down", "terminated"})
+
+    def hiding(self, answers: Mapping[Pair, object], needed: Collection[Pair] = ()) -> dict[Pair, CloudError]:
+        """The errors behind which something of ours may be.
+
+        Those of a cloud that is not set up here, and of a region that the account has not enabled, hide nothing, unless they are needed, or
+        nothing else answers.
+        """
+        errors = {pair: answer for pair, answer in answers.items() if isinstance(answer, CloudError)}
+        sure = everywhere()
+        passed = {
+            pair
+            for pair, error in errors.items()
+            if isinstance(error, NotSetUpError) or (isinstance(error, CredentialsMissingError) and pair not in sure)
+            if not self.sees(pair, needed)
+        }
+        return errors if len(errors) == len(answers) else {pair: error for pair, error in errors.items() if pair not in passed}
+
+    def sees(self, pair: Pair, regions: Collection[Pair]) -> bool:
+        """Whether one of these regions is seen from this one, which for some clouds is the whole project."""
+        return pair in regions or (self.handle(pair).spans == "project" and any(pair[0] == cloud for cloud, _ in regions))
 
     def clear(self, record: Record, where: Iterable[Pair]) -> None:
         """Remove everything of one launch in these regions, at the same time. Things of other launches stay.
@@ -89,7 +112,8 @@ class Ours:
 
         def one(handle: base.Cloud) -> None:
             def clear() -> None:
-                things = [thing for thing in handle.things(record.name) if thing.launch_id == record.launch_id]
+                found = handle.things(record.name, self.known(record, handle))
+                things = [thing for thing in found if thing.launch_id == record.launch_id]
                 if things:
                     handle.remove(things, on_step=lambda _: None)
 

@@ -21,6 +21,7 @@ class Patience:
             calls by one or two a second, so a minute is long.
         unanswered: how often a call without an answer is sent in all.
         pause_s: the first pause; each later one is twice as long, up to 20 s.
+        shown_s: for how long after an attempt without an answer a cloud may not show what it made.
         round_s: the first pause between two rounds of --wait-capacity; each later one is half as long again, up to 5 minutes.
     """
 
@@ -28,6 +29,7 @@ class Patience:
     unanswered: int = 3
     pause_s: float = 1.0
     round_s: float = 20.0
+    shown_s: float = 30.0
 
     def ask(self, call: Callable[[], T], *, on_step: Step, what: str, repeat_unanswered: bool = True) -> T:
         """Call, and repeat the call while it is throttled or unanswered. Every other result or error ends it at once.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from provision.clouds import base
 from provision.errors import CloudError
-from provision.launch.lifecycle import remove, things
+from provision.launch.journal import Record
+from provision.launch.lifecycle import is_gone, remove, things
 from provision.launch.ours import Ours, Pair
 
 
@@ -21,7 +22,13 @@ class Leftover:
 
 
 def leftovers(
-    ours: Ours, where: Iterable[Pair], *, owners: Collection[str] | None, busy: Collection[str], now: dt.datetime
+    ours: Ours,
+    where: Iterable[Pair],
+    *,
+    owners: Collection[str] | None,
+    busy: Collection[str],
+    now: dt.datetime,
+    records: Iterable[Record] = (),
 ) -> tuple[list[Leftover], list[str]]:
     """Find what can be removed.
 
@@ -31,6 +38,7 @@ def leftovers(
         owners: whose things; None for everybody's. Things of others are not looked at.
         busy: ids of launches that are under way on this machine.
         now: an aware time.
+        records: the journal's: of a launch in it, a machine is asked for by id before its things count as left.
 
     Returns:
         The leftovers, and a phrase for each region that did not answer.
@@ -50,6 +58,9 @@ def leftovers(
         if thing.launch_id not in busy and (owners is None or thing.owner in owners)
         if thing.alive and (thing.launch_id in over or thing.launch_id not in living)
     ]
+    suspects = {item.thing.launch_id for item in items} - over
+    late = {record.launch_id for record in records if record.launch_id in suspects and not is_gone(ours, record, "instance")}
+    items = [item for item in items if item.thing.launch_id not in late]
     items.sort(key=lambda item: (item.thing.group, item.region, item.thing.kind))
     return items, [f"{region}: {error.message}" for (_, region), error in (problems | silent).items()]
 

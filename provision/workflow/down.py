@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from provision.clouds.base import has_tags
-from provision.launch.lifecycle import destroy
+from provision.launch.lifecycle import destroy, is_gone
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
 from provision.launch.sweep import Leftover, clear_away, leftovers
@@ -59,7 +59,9 @@ def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: 
     ours = Ours(session.connect(rehearsal=rehearsal), say)
     places = regions(session, rehearsal=rehearsal) | everywhere()
     say(f"looking for leftovers in {len(places)} regions")
-    items, problems = leftovers(ours, places, owners=None if all_owners else owners, busy=busy, now=dt.datetime.now(dt.UTC))
+    who = None if all_owners else owners
+    mine = [record for record in records if record.rehearsal == rehearsal]
+    items, problems = leftovers(ours, places, owners=who, busy=busy, now=dt.datetime.now(dt.UTC), records=mine)
     if not tags:
         return Leftovers(ours, items, problems)
     launches: dict[str, dict[str, str]] = {record.launch_id: dict(record.profile.get("tags") or {}) for record in records}
@@ -71,11 +73,11 @@ def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: 
 
 
 def sweep(session: Session, leftover: Leftovers) -> list[str]:
-    """Remove what was found, and forget the launches that it belonged to; returns a phrase for each thing."""
+    """Remove what was found, and forget the launches of which nothing is left; returns a phrase for each thing."""
     phrases = clear_away(leftover.ours, leftover.items)
     launches = {item.thing.launch_id for item in leftover.items}
     for record in session.journal.all():
-        if record.launch_id in launches:
+        if record.launch_id in launches and is_gone(leftover.ours, record):
             session.journal.drop(record.name)
             session.forget_hosts([record.name, *record.hosts])
     return phrases

@@ -12,6 +12,7 @@ from provision import clouds, paths
 from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, Waves
 from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
 from provision.errors import (
+    CloudUnreachableError,
     CloudUnsupportedError,
     InstanceNotFoundError,
     NameTakenError,
@@ -23,6 +24,7 @@ from provision.launch import lifecycle, place
 from provision.launch.baked import image_for, recipe_of
 from provision.launch.fleet_orders import parsed_store, place_of
 from provision.launch.fleets import FleetRecord, Fleets
+from provision.launch.journal import VISIBLE_WITHIN
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
 from provision.profile import load
 from provision.profile.locked import Lock
@@ -332,5 +334,8 @@ def down(session: Session, name: str, *, say: Say) -> list[str]:
     with session.journal.hold(name):
         gone = record.rehearsal and control.running(session.rehearsal_folder) is None
         phrases = ["what the embedded cloud had left"] if gone else connected(session, record, planned).remove(name, on_step=say)
+        if not phrases and dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(record.created_at) < VISIBLE_WITHIN:
+            msg = f"{record.region} shows nothing of the fleet {name!r}, which was made at {record.created_at} and may run"
+            raise CloudUnreachableError(msg, hint=f"a cloud may show new things late: `gpuprov fleet down {name}` again in some minutes")
         fleets.drop(name)
     return phrases

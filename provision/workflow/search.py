@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from provision.clouds.base import Instance
+from provision.clouds.base import Instance, NotSetUpError
 from provision.errors import CredentialsExpiredError, CredentialsMissingError, HostUnreachableError
 from provision.launch.journal import Record
 from provision.launch.lifecycle import first_regions, machines
@@ -98,16 +98,20 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
 def _silent(ours: Ours, places: set[tuple[str, str]], say: Say) -> set[tuple[str, str]]:
     """The regions of the clouds without credentials. One region of each cloud is asked, because to ask all of them takes minutes.
 
+    Of a cloud that is set up here and whose login fails, that one region stays: what asks it next ends with its error.
+
     Raises:
         CredentialsMissingError, CredentialsExpiredError: there are credentials for no cloud.
     """
-    answers = ours.everywhere(first_regions(places), lambda handle: handle.find())
+    first = first_regions(places)
+    answers = ours.everywhere(first, lambda handle: handle.find())
     without = {pair[0]: answer for pair, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
     if len(without) == len({cloud for cloud, _ in places}):
         raise next(iter(without.values()))
-    for cloud, error in without.items():
-        say(f"{cloud} is not asked: {error.message}")
-    return {pair for pair in places if pair[0] in without}
+    not_set_up = {cloud for cloud, error in without.items() if isinstance(error, NotSetUpError)}
+    for cloud in not_set_up:
+        say(f"{cloud} is not asked: {without[cloud].message}")
+    return {pair for pair in places if pair[0] in not_set_up or (pair[0] in without and pair not in first)}
 
 
 def launch_machines(session: Session, name: str, *, rehearsal: bool, say: Say) -> LaunchMachines:

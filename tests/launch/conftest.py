@@ -107,6 +107,7 @@ AWS = Kind(
     unseen={"unseen_s": 30.0},
     plain={
         "unseen_s": 0.0,
+        "tags_s": 0.0,
         "pending_s": 0.0,
         "ending_s": 0.0,
         "terminated_s": 0.5,
@@ -154,6 +155,7 @@ GCP = Kind(
     scarce={"gce_capacity": {"asia-east1-a": 1, "asia-east1-c": 1}},
     plain={
         "gce_operation_s": 0.0,
+        "gce_unseen_s": 0.0,
         "gce_running_s": 0.0,
         "gce_quota": {},
         "gce_capacity": {},

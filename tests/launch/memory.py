@@ -16,7 +16,7 @@ from provision.launch.launcher import Launcher
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 
-ONCE = Patience(throttled_s=0.0, unanswered=1, pause_s=0.0, round_s=0.0)
+ONCE = Patience(throttled_s=0.0, unanswered=1, pause_s=0.0, round_s=0.0, shown_s=0.0)
 
 
 def machine(name: str = "train", **changes: Any) -> base.Instance:
@@ -54,6 +54,7 @@ class MemoryCloud:
         launches: what each `launch` returns or raises, in order; the last stays.
         fails: method → the error that it raises.
         asked: (method, argument) of each call.
+        late: whether tags are not shown yet; then only ids find something, and a token finds the thing of that id.
     """
 
     def __init__(self, region: str = "us-east-1", spans: Literal["region", "project"] = "region") -> None:
@@ -66,6 +67,7 @@ class MemoryCloud:
         self.fails: dict[str, GpuprovError] = {}
         self.answers: list[base.Answer] = []
         self.asked: list[tuple[str, Any]] = []
+        self.late = False
 
     def _note(self, method: str, argument: Any) -> None:
         self.asked.append((method, argument))
@@ -76,9 +78,10 @@ class MemoryCloud:
         self._note("find", name)
         return [i for i in self.machines if name in {None, i.group}]
 
-    def things(self, name: str | None = None) -> list[base.Thing]:
+    def things(self, name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
         self._note("things", name)
-        return [t for t in self.left if name in {None, t.group}]
+        ids = {machine for machine, _ in known.machines} | {token for token, _, _ in known.attempts} if known else set()
+        return [t for t in self.left if name in {None, t.group} and (t.id in ids or not self.late)]
 
     def zones(self, order: base.Order) -> list[str]:
         self._note("zones", order)

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, GpuprovError, QuotaExceededError, ThrottledError
+from provision.clouds.base import TokenSpentError
+from provision.errors import (
+    CapacityError,
+    CloudInvalidError,
+    CloudUnreachableError,
+    GpuprovError,
+    QuotaExceededError,
+    ThrottledError,
+)
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Pending, Record
 from provision.launch.launcher import Launcher
@@ -349,3 +357,23 @@ def test_no_capacity_where_clearing_fails_says_what_may_remain(memory: Memory, l
         ensure(launcher)
     assert caught.value.hint == "x (something may remain there: `gpuprov down t4-train` removes it)"
     assert record(launcher) is not None
+
+
+def test_an_attempt_whose_token_is_spent_is_made_under_another(memory: Memory, launcher: Launcher) -> None:
+    spent = TokenSpentError("its machine has ended", hint="x")
+    memory[HERE].launches = [CloudUnreachableError("no answer", hint="x"), spent, spent, [machine("t4-train")]]
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher)
+    assert [i.id for i in ensure(launcher)] == ["i-t4-train"]
+    first, again, new, newest = [order.token("us-east-1") for order in orders(memory, HERE)]
+    assert first == again == new
+    assert newest != new
+    assert "its machine has ended: trying the places in their order" in memory.said
+
+
+def test_tokens_that_are_all_spent_end_it(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [TokenSpentError("its machine has ended", hint="x")]
+    with pytest.raises(TokenSpentError):
+        ensure(launcher)
+    assert len({order.token("us-east-1") for order in orders(memory, HERE)}) == 64
+    assert record(launcher) is None

@@ -347,3 +347,73 @@ def test_of_two_places_that_differ_by_market_alone_the_right_one_is_passed_over(
     (instance,) = launcher.ensure(LaunchRequest(plan(profile, lock, "x"), KEY))
     assert instance.market == "on-demand"
     assert [(a.market, a.outcome) for a in launcher.attempts] == [("spot", "skipped"), ("on-demand", "launched")]
+
+
+# --- EC2 shows tags late, and does not repeat a token whose machine has ended ------------------------------------------------
+
+
+def settings(ec2: Rehearsal, **changed: Any) -> None:
+    control.ask(ec2, "settings", method="PUT", body=changed)
+
+
+def test_what_was_just_launched_is_removed_while_its_tags_are_late(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
+    settings(ec2, tags_s=60.0, unseen_s=60.0)
+    instance, _ = ensure(launcher, "late")
+    assert (instance.name, instance.launch_id != "") == ("late", True)
+    removed = down(launcher, "late")
+    settings(ec2, tags_s=0.0, unseen_s=0.0)
+    assert f"instance {instance.id} in {instance.region}" in removed
+    assert everything(access, "late") == []
+    assert launcher.journal.get("late") is None
+
+
+def test_a_refused_launch_takes_its_group_back_while_the_tags_are_late(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
+    settings(ec2, tags_s=60.0)
+    fault(ec2, kind="error", action="RunInstances", code="UnauthorizedOperation", http=403)
+    with pytest.raises(PermissionRefusedError):
+        ensure(launcher, "refused")
+    fault(ec2, kind="error", action="None")
+    settings(ec2, tags_s=0.0)
+    assert everything(access, "refused") == []
+    instance, _ = ensure(launcher, "refused")
+    assert everything(access, "refused")[0] == instance.id
+    down(launcher, "refused")
+
+
+def test_a_group_whose_tags_are_late_is_known_by_its_description(
+    launcher: Launcher, ec2: Rehearsal, tmp_path: Path, access: AwsAccess
+) -> None:
+    settings(ec2, tags_s=60.0)
+    fault(ec2, kind="lost", action="CreateSecurityGroup", count=1)
+    ensure(launcher, "described")
+    with pytest.raises(NameTakenError, match="'described' belongs to launch"):
+        ensure(launcher_of(access, tmp_path / "another"), "described")
+    down(launcher, "described")
+
+
+def test_a_launch_goes_on_after_the_machine_of_its_token_has_ended(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
+    fault(ec2, kind="lost", action="RunInstances", count=3)
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher, "spent")
+    fault(ec2, kind="error", action="None")
+    lost = next(each for each in everything(access, "spent") if each.startswith("i-"))
+    client("ec2", HK, access).terminate_instances(InstanceIds=[lost])
+    instance, attempts = ensure(launcher, "spent")
+    assert [a.outcome for a in attempts] == ["token-spent", "token-spent", "launched"]
+    assert instance.id != lost
+    down(launcher, "spent")
+    assert everything(access, "spent") == []
+
+
+def test_a_token_that_came_with_other_parameters_gives_its_machine(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
+    """As when the newest image is another one than a moment ago."""
+    fault(ec2, kind="lost", action="RunInstances", count=3)
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher, "mismatch")
+    fault(ec2, kind="error", action="RunInstances", code="IdempotentParameterMismatch")
+    (lost,) = [each for each in everything(access, "mismatch") if each.startswith("i-")]
+    instance, _ = ensure(launcher, "mismatch")
+    assert (instance.id, instance.name) == (lost, "mismatch")
+    fault(ec2, kind="error", action="None")
+    down(launcher, "mismatch")
+    assert everything(access, "mismatch") == []

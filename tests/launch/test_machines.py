@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from provision.clouds import base
+from provision.clouds.base import NotSetUpError
 from provision.errors import (
+    CloudError,
     CloudUnreachableError,
     CredentialsExpiredError,
     CredentialsMissingError,
@@ -17,14 +21,15 @@ from provision.errors import (
     UsageError,
 )
 from provision.launch import lifecycle
-from provision.launch.journal import Journal, Machine, Record
+from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.patience import Patience
-from tests.launch.memory import Memory, machine, thing
+from tests.launch.memory import ONCE, Memory, machine, thing
 
 HERE, THERE, CLOSED = ("aws", "us-east-1"), ("aws", "eu-west-1"), ("aws", "ap-east-1")
 GCP, GCP_TOO = ("gcp", "asia-east1"), ("gcp", "us-east1")
 NO_ANSWER = CloudUnreachableError("no answer", hint="x")
 NO_LOGIN = CredentialsMissingError("no credentials", hint="x")
+AT = "2026-11-21T00:00:00+00:00"
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 TWICE = Patience(throttled_s=0.0, unanswered=2, pause_s=0.001, round_s=0.0)
 
@@ -278,3 +283,81 @@ def test_where_no_region_answers_nothing_is_forgotten(memory: Memory, journal: J
     with pytest.raises(CloudUnreachableError):
         destroyed(memory, journal, [HERE, THERE])
     assert journal.get("train") is not None
+
+
+def test_what_the_journal_knows_is_removed_while_its_tags_are_late(memory: Memory, journal: Journal) -> None:
+    memory[HERE].left, memory[HERE].late = [thing("instance", id="i-1"), thing("instance", "other", id="i-2")], True
+    journal.put(record(touched=(HERE,), machines=(Machine("train", "i-1", *HERE),)))
+    assert destroyed(memory, journal, [HERE]) == ["instance i-1 in us-east-1"]
+    assert journal.get("train") is None
+
+
+def test_a_machine_of_an_attempt_that_was_cut_off_is_found_by_its_token(memory: Memory, journal: Journal) -> None:
+    memory[HERE].left, memory[HERE].late = [thing("instance", id="token")], True
+    journal.put(record(touched=(HERE,), pending=Pending(0, HERE[1], "", 1, 1, 1, token="token", at=AT)))
+    assert destroyed(memory, journal, [HERE]) == ["instance token in us-east-1"]
+
+
+def test_what_an_attempt_may_have_made_is_waited_for_as_long_as_a_cloud_may_not_show_it(memory: Memory, journal: Journal) -> None:
+    at = dt.datetime.now(dt.UTC).isoformat()
+    pending = Pending(0, HERE[1], "", 1, 1, 1, token="token", at=at)
+    journal.put(record(touched=(GCP, HERE), pending=pending))
+    late = thing("instance", id="token")
+    cloud, ask = memory[HERE], memory[HERE].things
+
+    def shown_late(name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
+        cloud.left = [late] if cloud.methods().count("things") == 3 else cloud.left
+        return ask(name, known)
+
+    cloud.things = shown_late  # type: ignore[method-assign]
+    ours = memory.ours(dataclasses.replace(ONCE, shown_s=60.0))
+    assert lifecycle.destroy(ours, journal, "train", [HERE, GCP]) == ["instance token in us-east-1"]
+    assert memory.said[1].startswith("an attempt in us-east-1 was cut off: waiting up to 60 s") or "59 s" in memory.said[1]
+
+
+@pytest.mark.parametrize("error", [NO_ANSWER, NO_LOGIN, NotSetUpError("nobody", hint="x"), CredentialsExpiredError("over", hint="x")])
+def test_a_cloud_that_is_one_project_is_asked_in_any_region_and_must_answer(memory: Memory, journal: Journal, error: CloudError) -> None:
+    """It is asked through the first region of all profiles, which need not be that of the launch."""
+    memory[GCP].fails["things"] = error
+    journal.put(record(touched=(GCP_TOO,), machines=(Machine("train", "gpuprov-train", *GCP_TOO),)))
+    with pytest.raises(type(error)) as caught:
+        destroyed(memory, journal, [HERE, GCP, GCP_TOO])
+    assert caught.value.message == f"{error.message}; what 'train' has there may still run: gpuprov-train"
+    assert caught.value.hint == "x; then `gpuprov down train` again"
+    assert journal.get("train") is not None
+
+
+def test_without_a_record_a_region_that_is_silent_is_an_error_and_not_an_absence(memory: Memory, journal: Journal) -> None:
+    memory[THERE].fails["things"] = NO_ANSWER
+    for left in ([], [thing("instance")]):
+        memory[HERE].left = left
+        with pytest.raises(CloudUnreachableError, match="what 'train' has there may still run"):
+            destroyed(memory, journal, [HERE, THERE])
+    assert memory[HERE].methods() == ["things", "things", "remove"]
+    memory[THERE].fails["things"] = NotSetUpError("nobody", hint="x")
+    assert destroyed(memory, journal, [HERE, THERE]) == ["instance instance-train in us-east-1"]
+
+
+def test_a_launch_of_somebody_else_whose_machine_is_not_shown_yet_is_not_taken_apart(memory: Memory, journal: Journal) -> None:
+    group, late = thing("security-group"), thing("instance")
+    cloud, ask = memory[HERE], memory[HERE].things
+    cloud.left = [group]
+
+    def shown_late(name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
+        cloud.left = [group, late] if cloud.methods().count("things") == 2 else cloud.left
+        return ask(name, known)
+
+    cloud.things = shown_late  # type: ignore[method-assign]
+    removed = lifecycle.destroy(memory.ours(dataclasses.replace(ONCE, shown_s=60.0)), journal, "train", [HERE])
+    assert removed == [str(group), str(late)]
+
+
+def test_a_launch_is_gone_when_every_cloud_of_it_says_so(memory: Memory) -> None:
+    of = record(touched=(HERE, GCP))
+    assert lifecycle.is_gone(memory.ours(), of)
+    memory[HERE].left = [thing("instance", alive=False), thing("instance", launch_id="another")]
+    assert lifecycle.is_gone(memory.ours(), of)
+    memory[HERE].left.append(thing())
+    assert (lifecycle.is_gone(memory.ours(), of), lifecycle.is_gone(memory.ours(), of, "instance")) == (False, True)
+    memory[GCP].fails["things"] = NO_ANSWER
+    assert not lifecycle.is_gone(memory.ours(), of, "instance")

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 from provision.clouds import base
+from provision.clouds.base import NotSetUpError
 from provision.errors import CloudUnreachableError, CredentialsExpiredError, CredentialsMissingError, ThrottledError
 from provision.launch.journal import Record
 from provision.launch.ours import of_another_launch, oldest_first
@@ -17,6 +18,8 @@ HERE, THERE = ("aws", "us-east-1"), ("aws", "eu-west-1")
 GCP, GCP_TOO = ("gcp", "asia-east1"), ("gcp", "us-east1")
 NO_ANSWER = CloudUnreachableError("no answer", hint="x")
 NO_LOGIN = CredentialsMissingError("no credentials", hint="x")
+NOT_SET_UP = NotSetUpError("nobody is logged in", hint="x")
+NOT_ENABLED = ("aws", "ap-east-1")
 RECORD = Record("train", "launch-train", False, {}, "0" * 64, dt.datetime.now(dt.UTC).isoformat(), "")  # noqa: FBT003
 
 
@@ -76,16 +79,28 @@ def test_a_look_fails_where_a_region_does_not_answer(memory: Memory) -> None:
     assert memory.said == []
 
 
-def test_a_cloud_without_credentials_does_not_matter_when_another_answers(memory: Memory) -> None:
+def test_a_cloud_that_is_not_set_up_does_not_matter_when_another_answers(memory: Memory) -> None:
     memory[HERE].machines = [machine()]
-    memory[GCP].fails["find"] = NO_LOGIN
+    memory[GCP].fails["find"] = NOT_SET_UP
     assert memory.ours().look("train", [HERE, GCP]) == [machine()]
+    with pytest.raises(NotSetUpError):  # the launch has tried it, so something of it may be there
+        memory.ours().look("train", [HERE, GCP], {GCP_TOO})
     memory[HERE].fails["find"] = NO_LOGIN
     with pytest.raises(CredentialsMissingError):
         memory.ours().look("train", [HERE, GCP])
     memory[HERE].fails["find"] = CredentialsExpiredError("expired", hint="x")
     with pytest.raises(CredentialsExpiredError):
         memory.ours().look("train", [HERE, GCP])
+
+
+def test_a_login_that_fails_hides_a_cloud_and_a_region_that_is_not_enabled_hides_nothing(memory: Memory) -> None:
+    """Behind a login that fails a machine of the name may run; a region that refuses good credentials is not enabled and has none."""
+    memory[HERE].machines = [machine()]
+    memory[NOT_ENABLED].fails["find"] = NO_LOGIN
+    assert memory.ours().look("train", [HERE, NOT_ENABLED]) == [machine()]
+    memory[GCP].fails["find"] = NO_LOGIN
+    with pytest.raises(CredentialsMissingError, match="no credentials"):
+        memory.ours().look("train", [HERE, NOT_ENABLED, GCP])
 
 
 def test_a_throttled_look_is_repeated_and_said(memory: Memory) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
 import pytest
 
+from provision.clouds import base
 from provision.errors import CloudUnreachableError
+from provision.launch.journal import Machine, Record
 from provision.launch.sweep import Leftover, clear_away, leftovers
 from tests.launch.memory import Memory, MemoryCloud, machine, thing
 
@@ -120,3 +123,18 @@ def test_leftovers_are_removed_region_by_region(memory: Memory) -> None:
     assert ("remove", ["disk-a", "volume-a"]) in memory[HERE].asked
     assert ("remove", ["volume-b"]) in memory[THERE].asked
     assert clear_away(memory.ours(), []) == []
+
+
+def test_things_of_a_launch_whose_machine_is_only_shown_late_are_left_alone(memory: Memory) -> None:
+    memory[HERE].left = [thing("security-group")]
+    plain = Record("train", "launch-train", False, {}, "", NOW.isoformat(), "", touched=(HERE,))  # noqa: FBT003
+    known = dataclasses.replace(plain, machines=(Machine("train", "i-1", *HERE),))
+    ask, machine_of_it = memory[HERE].things, thing("instance", id="i-1")
+
+    def by_id(name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
+        return [*ask(name, known), *([machine_of_it] if known else [])]
+
+    memory[HERE].things = by_id  # type: ignore[method-assign]
+    args: dict[str, Any] = {"owners": None, "busy": (), "now": NOW}
+    assert leftovers(memory.ours(), [HERE], records=[known], **args)[0] == []
+    assert len(leftovers(memory.ours(), [HERE], **args)[0]) == 1

@@ -1,7 +1,7 @@
 """What EC2's descriptions mean in our words: pure functions of its answers."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from provision.clouds import base
@@ -21,9 +21,12 @@ def instances_of(raws: Iterable[dict[str, Any]], region: str) -> list[base.Insta
     return sorted((instance_of(raw, region) for raw in raws), key=lambda i: (i.launched_at, i.name))
 
 
-def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
-    """Our instance for EC2's; its number among several follows from its place in its own RunInstances."""
-    tags = tags_of(raw)
+def instance_of(raw: dict[str, Any], region: str, known: Mapping[str, str] | None = None) -> base.Instance:
+    """Our instance for EC2's, with the tags that are `known` while its own are late.
+
+    Its number among several follows from its place in its own RunInstances.
+    """
+    tags = {**(known or {}), **tags_of(raw)}
     system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
     image = data.image((system[0], system[2]))
     group = tags.get(base.NAME_TAG, "")

@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Literal
 from provision.clouds import base
 from provision.clouds.aws import examine, firewall, power, removal, reservations
 from provision.clouds.aws.access import AwsAccess
-from provision.clouds.aws.answers import instance_of, instances_of
-from provision.clouds.aws.api import AwsRegionApi, poll_ec2
+from provision.clouds.aws.answers import instance_of, instances_of, tags_of
+from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
 from provision.clouds.aws.bakery import AwsBakery
 from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.images import Images
-from provision.clouds.aws.requests import run_instances
+from provision.clouds.aws.requests import run_instances, tag_list
+from provision.clouds.base import TokenSpentError
 from provision.clouds.caller import resolve
 from provision.errors import CapacityError, CloudInvalidError, HostKeyUnknownError
 from provision.host import hostkeys
@@ -78,10 +79,17 @@ class AwsCloud:
             if order.subnet:
                 error.elsewhere = ()  # a subnet is in no other zone
             raise
+        except TokenSpentError:
+            # Its machines, where they run: other parameters than theirs, such as a newer image, are no reason for a second one.
+            made = {"Name": "client-token", "Values": [request["ClientToken"]]}
+            reply = {"Instances": [raw for raw in self._api.instances([made]) if raw["State"]["Name"] not in ENDED]}
+            if not reply["Instances"]:
+                raise
         except CloudInvalidError:
             self._groups.pop(order.launch_id, None)  # somebody may have removed it: the next try looks again
             raise
-        instances = [instance_of(raw, self.region) for raw in sorted(reply["Instances"], key=lambda raw: int(raw["AmiLaunchIndex"]))]
+        tags = tags_of({"Tags": tag_list(order)})
+        instances = [instance_of(raw, self.region, tags) for raw in sorted(reply["Instances"], key=lambda raw: int(raw["AmiLaunchIndex"]))]
         power.check_started(self._api, order, instances)
         return instances
 
@@ -146,9 +154,9 @@ class AwsCloud:
         firewall.allow(self._api, name, sources)
         return sorted(sources)
 
-    def things(self, name: str | None = None) -> list[base.Thing]:
-        """Everything of ours in this region, by tag."""
-        return removal.things(self._api, name)
+    def things(self, name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
+        """Everything of ours in this region, by tag, and what is known of a launch by its ids and names."""
+        return base.merged(removal.things(self._api, name), removal.known(self._api, known) if known else ())
 
     def remove(self, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""

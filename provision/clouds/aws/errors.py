@@ -9,6 +9,7 @@ from typing import Any, Final
 import botocore.exceptions as boto
 
 from provision.clouds.aws import data, guardrails
+from provision.clouds.base import NotSetUpError, TokenSpentError
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -33,6 +34,7 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     ),
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
     CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be asked",
+    TokenSpentError: "run the same command again; it asks under another token",
 }
 # Which code is which failure: docs/sources/clouds.md §10.5; their messages and HTTP status: docs/sources/emulators.md §A; the others:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html. `Unsupported`: the zone does not have the type.
@@ -66,6 +68,9 @@ _CODES_OF: Final[dict[type[CloudError], str]] = {
     ImageNotFoundError: """
         InvalidAMIID.NotFound InvalidAMIID.Malformed InvalidAMIID.Unavailable InvalidAMIName.NotFound ParameterNotFound
         ParameterVersionNotFound
+    """,
+    TokenSpentError: """
+        IdempotentInstanceTerminated IdempotentParameterMismatch
     """,
     CloudUnreachableError: """
         InternalError InternalFailure InternalServerError ServerInternal ServiceUnavailable Unavailable
@@ -113,7 +118,8 @@ def classify(error: boto.BotoCoreError | boto.ClientError, *, action: str, regio
     if isinstance(error, boto.ClientError):
         return _of_answer(error, action, region, instance_type)
     if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound):
-        return CredentialsMissingError("no AWS credentials were found", hint=_HINTS[CredentialsMissingError], detail=str(error))
+        kind = NotSetUpError if isinstance(error, boto.NoCredentialsError) else CredentialsMissingError
+        return kind("no AWS credentials were found", hint=_HINTS[CredentialsMissingError], detail=str(error))
     if isinstance(
         error,
         boto.TokenRetrievalError | boto.SSOTokenLoadError | boto.UnauthorizedSSOTokenError | boto.CredentialRetrievalError,

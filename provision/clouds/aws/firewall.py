@@ -5,6 +5,7 @@ A group is also the claim of a launch to its name. It is called after the name a
 """
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import call
@@ -17,7 +18,7 @@ from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.place import place_of
-from provision.clouds.aws.requests import ingress, members, resource_name, security_group
+from provision.clouds.aws.requests import group_name, ingress, members, resource_name, security_group
 from provision.clouds.caller import resolve
 from provision.clouds.claim import taken
 from provision.concurrent import at_once
@@ -27,6 +28,7 @@ _SSH: Final = 22
 # EC2 is eventually consistent: other calls may not know a group for a while after CreateSecurityGroup named it
 # (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).
 _UNKNOWN_GROUP_S: Final = 10.0
+_DESCRIBED: Final = re.compile(r"gpuprov [a-z0-9-]+: SSH, launch ([0-9a-f]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,13 @@ def _group(api: AwsRegionApi, order: base.Order) -> str:
     if reply is not None:
         return str(reply["GroupId"])
     name = resource_name(order)
-    groups = [g for g in _groups(api, {"Name": "group-name", "Values": [name]}) if not subnet or g["VpcId"] == subnet.vpc]
-    ours = [g for g in groups if tags_of(g).get(base.LAUNCH_TAG) == order.launch_id]
+    groups = [g for g in groups_named(api, order.name) if not subnet or g["VpcId"] == subnet.vpc]
+    ours = [g for g in groups if launch_of(g) == order.launch_id]
     if ours:
         return str(ours[0]["GroupId"])
     if groups:
-        tags = tags_of(groups[0])
-        if tags.get(base.LAUNCH_TAG):
+        tags = {base.LAUNCH_TAG: launch_of(groups[0]), **tags_of(groups[0])}
+        if tags[base.LAUNCH_TAG]:
             raise taken(order.name, f"security group {groups[0]['GroupId']} in {api.region}", tags)
         # Whoever made it may have opened it to anybody.
         msg = f"security group {name} in {api.region} is not of gpuprov"
@@ -107,6 +109,17 @@ def _group(api: AwsRegionApi, order: base.Order) -> str:
     # A call whose reply was lost made it a moment ago.
     msg = f"EC2 has security group {name} in {api.region} but does not show it yet"
     raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped")
+
+
+def groups_named(api: AwsRegionApi, name: str) -> list[dict[str, Any]]:
+    """The groups that are called as that of a launch of this name is, whoever made them."""
+    return _groups(api, {"Name": "group-name", "Values": [group_name(name)]})
+
+
+def launch_of(group: dict[str, Any]) -> str:
+    """The launch that a group was made for, by its description, which EC2 shows at once, or by its tags; empty for one that is not ours."""
+    described = _DESCRIBED.fullmatch(str(group.get("Description", "")))
+    return described[1] if described else tags_of(group).get(base.LAUNCH_TAG, "")
 
 
 def _groups(api: AwsRegionApi, by: dict[str, Any]) -> list[dict[str, Any]]:

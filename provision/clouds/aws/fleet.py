@@ -277,7 +277,9 @@ class AwsFleet:
 
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:
         """The group with its members, then whatever else carries the name's tag."""
-        return removal.remove(self._api, removal.things(self._api, name), on_step=on_step)
+        found = removal.things(self._api, name)
+        named = (base.Known(name, launch_id, "", young=False) for launch_id in {thing.launch_id for thing in found})
+        return removal.remove(self._api, base.merged(found, *(removal.known(self._api, each) for each in named)), on_step=on_step)
 
 
 def _program(version: dict[str, Any]) -> str:

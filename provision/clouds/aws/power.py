@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from provision.clouds import base
@@ -50,7 +51,9 @@ def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, time
         current = by_id.get(instance.id)
         if current is None or current.state != "running" or not current.address:
             raise _not_up(api, instance, current.state if current else "gone")
-    return [by_id[instance_id] for instance_id in ids]
+    now = ((instance, by_id[instance.id]) for instance in instances)
+    # Only its tags tell whose a machine is, and they may be late.
+    return [new if new.launch_id else replace(old, state=new.state, address=new.address) for old, new in now]
 
 
 def _not_up(api: AwsRegionApi, instance: base.Instance, state: str) -> InstanceLostError:

@@ -11,6 +11,7 @@ from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
+from provision.clouds.aws.firewall import groups_named, launch_of
 from provision.concurrent import at_once
 from provision.errors import InstanceLostError
 
@@ -102,6 +103,20 @@ def things(api: AwsRegionApi, name: str | None) -> list[base.Thing]:
     types |= {_FLEET.type} if "launch-template" in types else set()
     kinds = [kind for kind in KINDS if kind.type in types]
     return [thing for existing in at_once(lambda kind: _existing(api, kind, name), kinds) for thing in existing]
+
+
+def known(api: AwsRegionApi, launch: base.Known) -> list[base.Thing]:
+    """What exists of a launch by its ids, its tokens and the name of its group: EC2 may show tags late, and machines too.
+
+    A machine that EC2 does not show counts as alive while the launch is young. Volumes and interfaces end with their machine.
+    """
+    ids = [machine for machine, _ in launch.machines]
+    wanted = {"instance-id": ids, "client-token": [token for token, _, _ in launch.attempts if token]}
+    raws = [raw for key, values in wanted.items() if values for raw in api.instances([{"Name": key, "Values": values}])]
+    states = dict.fromkeys(ids, "" if launch.young else "terminated") | {raw["InstanceId"]: raw["State"]["Name"] for raw in raws}
+    groups = [raw["GroupId"] for raw in groups_named(api, launch.name) if launch_of(raw) == launch.launch_id]
+    machines = [launch.thing(_INSTANCE.kind, i, api.region, alive=state not in ENDED) for i, state in states.items()]
+    return [*machines, *(launch.thing("security-group", group, api.region) for group in groups)]
 
 
 def _existing(api: AwsRegionApi, kind: AwsKind, name: str | None) -> list[base.Thing]:

@@ -17,7 +17,12 @@ ADDRESS_TAG = "gpuprov:address"
 
 def resource_name(order: base.Order) -> str:
     """The name of a launch's security group: of the launch's name alone, so that EC2 lets only one launch have it in a VPC."""
-    return f"gpuprov-{order.name}"
+    return group_name(order.name)
+
+
+def group_name(name: str) -> str:
+    """The name of the security group of the launch of this name."""
+    return f"gpuprov-{name}"
 
 
 def tag_list(order: base.Order) -> list[dict[str, str]]:
@@ -39,7 +44,8 @@ def security_group(order: base.Order, vpc: str = "") -> dict[str, Any]:
     """
     return {
         "GroupName": resource_name(order),
-        "Description": f"gpuprov {order.name}: SSH",
+        # Shown at once, while tags may be late; it cannot be changed.
+        "Description": f"gpuprov {order.name}: SSH, launch {order.launch_id}",
         "TagSpecifications": [{"ResourceType": "security-group", "Tags": tag_list(order)}],
         **({"VpcId": vpc} if vpc else {}),
     }

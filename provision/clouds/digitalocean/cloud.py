@@ -242,9 +242,9 @@ class DigitalOceanCloud:
             firewall.stand(self._api, name, tag, sources)
         return sorted(sources)
 
-    def things(self, name: str | None = None) -> list[base.Thing]:
-        """Everything of ours in the team."""
-        return removal.things(self._api, name)
+    def things(self, name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
+        """Everything of ours in the team, by tag, and what is known of a launch by its ids and names."""
+        return base.merged(removal.things(self._api, name), removal.known(self._api, known) if known else ())
 
     def remove(self, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""

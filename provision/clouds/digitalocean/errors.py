@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from requests import RequestException
 
+from provision.clouds.base import NotSetUpError
 from provision.errors import (
     CapacityError,
     CloudError,
     CloudInvalidError,
     CloudUnreachableError,
     CredentialsExpiredError,
-    CredentialsMissingError,
     ImageNotFoundError,
     PermissionRefusedError,
     QuotaExceededError,
@@ -61,9 +61,9 @@ _HINTS: Final[dict[type[CloudError], str]] = {
 _CORRECT: Final = "correct the profile; `gpuprov plan --profile …` shows what would be requested"
 
 
-def no_token() -> CredentialsMissingError:
+def no_token() -> NotSetUpError:
     """The error where nobody has given a token."""
-    return CredentialsMissingError("there is no DigitalOcean token", hint=LOGIN)
+    return NotSetUpError("there is no DigitalOcean token", hint=LOGIN)
 
 
 def in_place(action: str, where: str) -> str:

@@ -65,6 +65,21 @@ def things(api: DigitalOceanApi, name: str | None) -> list[base.Thing]:
     return [thing for found in at_once(lambda ask: ask(), questions) for thing in found if name in {None, thing.group}]
 
 
+def known(api: DigitalOceanApi, launch: base.Known) -> list[base.Thing]:
+    """The droplets of a launch, by id: lists may leave out a new one, and its tags arrive later."""
+
+    def one(machine: tuple[str, str]) -> list[base.Thing]:
+        try:
+            raw = api.call("droplets_get", droplet=machine[0])["droplet"]
+        except NotThereError:
+            return []
+        _, beginning = requests.parsed_name(str(raw["name"])) or ("", "")
+        mine = bool(beginning) and launch.launch_id.startswith(beginning)
+        return [launch.thing("instance", machine[0], str(raw["region"]["slug"]))] if mine else []
+
+    return [thing for found in at_once(one, launch.machines) for thing in found]
+
+
 def remove(api: DigitalOceanApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
     phrases: list[str] = []

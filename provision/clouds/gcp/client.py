@@ -1,6 +1,8 @@
 """Clients of Google's library with everything explicit: credentials, endpoint, project."""
 
 import functools
+import os
+from pathlib import Path
 from typing import Any, Final
 
 import google.auth
@@ -9,6 +11,7 @@ from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError
 
+from provision.clouds.base import NotSetUpError
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.errors import LOGIN
 from provision.clouds.gcp.sdk import client_class
@@ -85,4 +88,7 @@ def project_of(access: GcpAccess) -> str:
 
 
 def _no_credentials(error: DefaultCredentialsError) -> CredentialsMissingError:
-    return CredentialsMissingError("there are no GCP credentials", hint=LOGIN, detail=str(error))
+    folder = os.environ.get("CLOUDSDK_CONFIG") or "~/.config/gcloud"
+    named = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or (Path(folder).expanduser() / "application_default_credentials.json").exists()
+    kind = CredentialsMissingError if named else NotSetUpError
+    return kind("there are no GCP credentials", hint=LOGIN, detail=str(error))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal
 
 from provision.clouds import base
+from provision.clouds.base import TokenSpentError
 from provision.clouds.caller import resolve
 from provision.clouds.gcp import disk_key, examine, firewall, os_login, power, provider, removal, requests
 from provision.clouds.gcp.access import GcpAccess, access_from
@@ -34,6 +35,7 @@ from provision.errors import (
 from provision.host import hostkeys
 
 _CREATE: Final = "compute.instances.create"
+_LAUNCH_LABEL: Final = requests.LABELS[base.LAUNCH_TAG]
 _INSERTED_S = 300.0
 _MOST_TRIES: Final = 64  # of one attempt, all failed; each costs one call to find out
 # Guest attributes may be asked 10 times a minute (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes): at 0, 0.5, 1.5,
@@ -137,7 +139,12 @@ class GcpCloud:
         operation = self._api.end_of(self._operation(order, names, token), _CREATE, timeout_s=_INSERTED_S)
         failure = self._failure(operation, order)
         if failure is None or order.count > 1 or not order.zone:
-            instances = self._of_attempt(order, names)
+            try:
+                instances = self._of_attempt(order, names)
+            except GoneError as error:  # GCE repeats its answer to the request id of a machine that has ended
+                self._failures[token] += 1
+                msg = f"the machine of an earlier try has ended ({_CREATE} in {order.zone})"
+                raise TokenSpentError(msg, hint="run the same command again; it asks under another request id") from error
             if len(instances) >= order.minimum:
                 return instances
             # GCE itself undoes a bulk insert below its minimum; we do not keep what it leaves.
@@ -192,7 +199,11 @@ class GcpCloud:
 
     def _of_launch(self, order: base.Order) -> tuple[list[str], list[base.Instance]]:
         """The names that machines of the launch have, and the machines of this attempt, in the order of their names."""
-        raws = self._raws(removal.label_filter(order.launch_id, base.LAUNCH_TAG))
+        listed = self._raws(removal.label_filter(order.launch_id, base.LAUNCH_TAG))
+        targets = [(zone, name) for zone in ([order.zone] if order.zone else self.zones(order)) for name in requests.machine_names(order)]
+        # A list may leave out what was just made.
+        named = [raw for raw in at_once(lambda target: removal.machine(self._api, *target), targets) if raw]
+        raws = list({raw.self_link: raw for raw in (*named, *listed) if raw.labels.get(_LAUNCH_LABEL) == order.launch_id}.values())
         mine = sorted((raw for raw in raws if self._is_of(raw, order)), key=lambda raw: (len(raw.name), raw.name))
         return [raw.name for raw in raws], [instance_of(raw) for raw in mine]
 
@@ -289,9 +300,9 @@ class GcpCloud:
             firewall.allow(self._api, name, launch_id, text, sources, rules=rules, network=network)
         return sorted(sources)
 
-    def things(self, name: str | None = None) -> list[base.Thing]:
-        """Everything of ours in the project."""
-        return removal.things(self._api, name)
+    def things(self, name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
+        """Everything of ours in the project, by tag, and what is known of a launch by its ids and names."""
+        return base.merged(removal.things(self._api, name), removal.known(self._api, known) if known else ())
 
     def remove(self, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""

@@ -4,12 +4,13 @@ The type of an exception says too little: Google raises the same class for a sto
 """
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from google.api_core.exceptions import GoogleAPICallError, RetryError
-from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError
+from google.auth.exceptions import GoogleAuthError, InvalidOperation, OAuthError, RefreshError, TransportError
 from requests import RequestException  # Google's REST transport lets these through
 
 from provision.clouds.gcp import guardrails
@@ -114,15 +115,30 @@ def cloud_errors(action: str, where: str = "") -> Iterator[None]:
         raise of_answer(int(error.code or 0), str(error.message), reasons, call) from error
     except InvalidOperation as error:  # a 401 to anonymous credentials, which cannot be renewed
         raise of_answer(_UNAUTHORIZED, str(error), [], call) from error
-    except RefreshError as error:
-        msg = "the GCP login has expired"
-        raise CredentialsExpiredError(msg, hint=LOGIN, detail=str(error)) from error
     except GoogleAuthError as error:
-        msg = f"the GCP login does not work for {call}"
-        raise CredentialsMissingError(msg, hint=LOGIN, detail=str(error)) from error
+        raise of_login(error, call) from error
     except (RetryError, RequestException) as error:
         msg = f"GCP did not answer {call}"
         raise CloudUnreachableError(msg, hint=_HINTS[CloudUnreachableError], detail=f"{type(error).__name__}: {error}") from error
+
+
+def of_login(error: GoogleAuthError, call: str) -> CloudError:
+    """Our error where a call had no token: a login that is not there, is over, or could not be asked for one."""
+    if isinstance(error, TransportError) or error.retryable or (isinstance(error, OAuthError) and not _refused_login(error)):
+        msg = f"the token endpoint of the GCP login did not answer for {call}"
+        return CloudUnreachableError(msg, hint=_HINTS[CloudUnreachableError], detail=str(error))
+    if isinstance(error, RefreshError):
+        return CredentialsExpiredError("the GCP login has expired", hint=LOGIN, detail=str(error))
+    return CredentialsMissingError(f"the GCP login does not work for {call}", hint=LOGIN, detail=str(error))
+
+
+def _refused_login(error: OAuthError) -> bool:
+    """Whether the token endpoint has refused: its answer is an error of RFC 6749, section 5.2, and not that of a server that failed."""
+    try:
+        answer = json.loads(str(error.args[-1]))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and str(answer.get("error", "")).startswith(("invalid_", "unauthorized_", "unsupported_", "access_"))
 
 
 def of_answer(status: int, message: str, reasons: Collection[str], call: str) -> CloudError:

@@ -45,10 +45,10 @@ def rules_of(api: GcpProjectApi, name: str | None = None) -> list[Any]:
     """Our rules, all or those of one launch's name."""
     # `eq` takes a regular expression over the whole name (firewalls.list, parameter filter).
     rules = api.pages("Firewalls", "list", "compute.firewalls.list", filter='name eq "gpuprov-.*"')
-    return [rule for rule in rules if _is_ours(rule) and name in {None, tags_of_firewall(rule)[base.NAME_TAG]}]
+    return [rule for rule in rules if is_ours(rule) and name in {None, tags_of_firewall(rule)[base.NAME_TAG]}]
 
 
-def _is_ours(rule: Any, launch_id: str = "") -> bool:
+def is_ours(rule: Any, launch_id: str = "") -> bool:
     """Whether a rule is ours, or that launch's: one that somebody else gave such a name lacks our target tag or our tags."""
     tags = tags_of_firewall(rule)
     launch = tags.get(base.LAUNCH_TAG, "")
@@ -84,9 +84,9 @@ def begin(api: GcpProjectApi, name: str, launch_id: str, text: str, networks: Se
             return _CREATE, api.call("Firewalls", "insert_unary", _CREATE, firewall_resource=rule, request_id=str(uuid.uuid4()))
         except AlreadyThereError:
             current = api.call("Firewalls", "get", "compute.firewalls.get", firewall=rule["name"])
-            if rule["name"] == claim_name(name) and _is_ours(current) and not _is_ours(current, launch_id):
+            if rule["name"] == claim_name(name) and is_ours(current) and not is_ours(current, launch_id):
                 raise taken(name, f"firewall rule {rule['name']} of project {api.project}", tags_of_firewall(current)) from None
-            if not _is_ours(current, launch_id):
+            if not is_ours(current, launch_id):
                 msg = f"firewall rule {rule['name']} of project {api.project} is not of gpuprov"
                 raise CloudInvalidError(msg, hint="ask its owner to rename it, or remove it") from None
             return None if list(current.source_ranges) == rule["source_ranges"] else _patch(api, rule)

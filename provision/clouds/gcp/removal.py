@@ -9,8 +9,8 @@ from provision.clouds.gcp import os_login
 from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
-from provision.clouds.gcp.firewall import rules_of
-from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag
+from provision.clouds.gcp.firewall import is_ours, rules_of
+from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag, rule_names
 from provision.concurrent import at_once
 
 _REMOVED_S: Final = 300.0
@@ -69,6 +69,23 @@ def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
     return [*_of_fleets(api, found), *found]
 
 
+def known(api: GcpProjectApi, launch: base.Known) -> list[base.Thing]:
+    """What exists of a launch, asked for by name: a list may leave out what was just made."""
+    named = {(zone, thing_id) for thing_id, zone in launch.machines if zone}
+    named |= {(zone, f"gpuprov-{host}") for _, zone, hosts in launch.attempts if zone for host in hosts}
+    rules = [
+        raw for raw in at_once(lambda name: _get(api, _FIREWALL, {"firewall": name}), rule_names(launch.name, launch.launch_id)) if raw
+    ]
+    raws = at_once(lambda pair: (pair[0], machine(api, *pair)), sorted(named))
+    mine = [(zone, raw) for zone, raw in raws if raw and tags_of(raw).get(base.LAUNCH_TAG) == launch.launch_id]
+    keys = os_login.things(api, [raw for _, raw in mine])
+    return [
+        *(launch.thing(KINDS[0].kind, raw.name, zone) for zone, raw in mine),
+        *keys,
+        *(launch.thing(_FIREWALL.kind, rule.name, "global") for rule in rules if is_ours(rule, launch.launch_id)),
+    ]
+
+
 def _of_fleets(api: GcpProjectApi, found: Sequence[base.Thing]) -> list[base.Thing]:
     """What belongs to fleets: asked for where there is a rule for their health checks, which is made first and removed last."""
     result = []
@@ -78,22 +95,27 @@ def _of_fleets(api: GcpProjectApi, found: Sequence[base.Thing]) -> list[base.Thi
         tags = {base.NAME_TAG: rule.group, base.LAUNCH_TAG: rule.launch_id, base.OWNER_TAG: rule.owner}
         region = dict(rule.tags).get(REGION_KEY, "")
         group, check = group_name(rule.group), health_name(rule.launch_id)
-        if region and _is_there(api, _GROUP, {"region": region, "instance_group_manager": group}):
+        if region and _get(api, _GROUP, {"region": region, "instance_group_manager": group}):
             result.append(base.Thing.tagged(_GROUP.kind, group, region, tags))
         names = f'name eq "{network_tag(rule.launch_id)}-.*"'
         templates = api.pages("InstanceTemplates", "list", "compute.instanceTemplates.list", filter=names)
         result += [base.Thing.tagged(_TEMPLATE.kind, each.name, "global", tags) for each in templates]
-        if _is_there(api, _CHECK, {"health_check": check}):
+        if _get(api, _CHECK, {"health_check": check}):
             result.append(base.Thing.tagged(_CHECK.kind, check, "global", tags))
     return result
 
 
-def _is_there(api: GcpProjectApi, kind: GcpKind, target: dict[str, str]) -> bool:
+def machine(api: GcpProjectApi, zone: str, name: str) -> Any:
+    """The machine of this name in a zone; None where there is none."""
+    return _get(api, KINDS[0], {"zone": zone, "instance": name})
+
+
+def _get(api: GcpProjectApi, kind: GcpKind, target: dict[str, str]) -> Any:
+    """What has this name; None where nothing has it."""
     try:
-        api.call(kind.client, "get", f"compute.{kind.field}.get", **target)
+        return api.call(kind.client, "get", f"compute.{kind.field}.get", **target)
     except GoneError:
-        return False
-    return True
+        return None
 
 
 def _labelled(raw: Any) -> dict[str, str]:

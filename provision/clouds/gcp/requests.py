@@ -68,6 +68,12 @@ def claim_name(name: str) -> str:
     return f"gpuprov-name-{name}"
 
 
+def rule_names(name: str, launch_id: str) -> list[str]:
+    """The names that the firewall rules of a launch can have."""
+    tag = network_tag(launch_id)
+    return [claim_name(name), tag, f"{tag}-v6", f"{tag}-deny-v6"]
+
+
 def group_name(name: str) -> str:
     """The name of a fleet's group, and the stem of its members' names."""
     return f"gpuprov-{name}"

@@ -13,6 +13,7 @@ from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState
+from moto.ec2.models.tags import TagBackend
 from moto.ec2.responses.general import General
 from moto.ec2.responses.instances import InstanceResponse
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
@@ -28,6 +29,7 @@ _PENDING_S: Final = 0.02
 def patch(settings: AwsSettings, park: HostPark | None) -> None:
     """Change moto's classes for this process. With a park, instances are its hosts; without, their addresses are loopback ones."""
     _patch_states(settings)
+    _patch_tags(settings)
     _patch_memory(settings)
     _patch_power(park)
     _patch_answers(settings, park)
@@ -62,6 +64,31 @@ def _patch_states(settings: AwsSettings) -> None:
     wrap("start", "pending", 0, ("running", 16), "pending_s")
     wrap("stop", "stopping", 64, ("stopped", 80), "ending_s")
     wrap("terminate", "shutting-down", 32, ("terminated", 48), "ending_s")
+
+
+def _patch_tags(settings: AwsSettings) -> None:
+    """Show the tags of a thing, and find it by them, only some time after its first ones were put on it: EC2 is eventually consistent."""
+    create, describe = TagBackend.create_tags, TagBackend.describe_tags
+    since: dict[str, float] = {}
+
+    def late(resource_id: str) -> bool:
+        return time.monotonic() < since.get(resource_id, 0.0) + settings.tags_s
+
+    @method_of(TagBackend)
+    def create_tags(self: Any, resource_ids: list[str], tags: dict[str, str]) -> bool:
+        since.update({resource_id: time.monotonic() for resource_id in resource_ids if resource_id not in since})
+        return bool(create(self, resource_ids, tags))
+
+    @method_of(TagBackend)
+    def describe_tags(self: Any, filters: Any = None) -> list[dict[str, str]]:
+        return [row for row in describe(self, filters) if not late(row["resource_id"])]
+
+    @method_of(TaggedEC2Resource)
+    def get_tags(self: Any) -> list[dict[str, str]]:
+        """Look a resource's tags up by its id; moto searches the tags of all resources, several times for each one that it describes."""
+        kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(self.id), "") if self.id else ""
+        tags = self.ec2_backend.tags.get(self.id, {}) if self.id and not late(self.id) else {}
+        return [{"resource_id": self.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.copy().items()]
 
 
 def _patch_memory(settings: AwsSettings) -> None:
@@ -131,13 +158,6 @@ def ended_by_itself(park: HostPark, instance_id: str) -> None:
 
 
 def _patch_answers(settings: AwsSettings, park: HostPark | None) -> None:
-    @method_of(TaggedEC2Resource)
-    def get_tags(self: Any) -> list[dict[str, str]]:
-        """Look a resource's tags up by its id; moto searches the tags of all resources, several times for each one that it describes."""
-        kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(self.id), "") if self.id else ""
-        tags = self.ec2_backend.tags.get(self.id, {}) if self.id else {}
-        return [{"resource_id": self.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.copy().items()]
-
     @method_of(InstanceBackend)
     def describe_instances(self: Any, filters: Any = None) -> Any:
         """Leave new instances out for a while."""

@@ -61,6 +61,8 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                 before, reservation = launches[region, token]
                 if before != digest:
                     refuse("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
+                if all(instance.state in {"shutting-down", "terminated"} for instance in reservation.instances):
+                    refuse("IdempotentInstanceTerminated", "The instance of an earlier request with this client token has been terminated.")
                 return reservation
             request = _in_subnet(self, request, card or {"SubnetId": params.get("subnet_id")})
             request, reserved = _in_reservation(request, settings)

@@ -12,6 +12,7 @@ class AwsSettings:
     ending_s: float = 0.3  # seconds from StopInstances or TerminateInstances to stopped or terminated
     terminated_s: float = 3600.0  # seconds for which an instance that ended is still described: about an hour on EC2
     unseen_s: float = 0.0  # seconds for which DescribeInstances does not show a new instance: EC2 is eventually consistent
+    tags_s: float = 0.0  # seconds from the first tag of a thing for which no answer shows its tags or finds it by them
     console_delay_s: float = 0.0  # seconds for which the console stays empty after a launch; minutes on EC2
     # region → vCPUs that may run at once under each quota; a region without an entry has no limit
     vcpu_limit: dict[str, int] = field(default_factory=dict)

@@ -150,6 +150,8 @@ def _tag_later(world: DropletWorld, droplet: DropletState, tags: list[str]) -> N
 
     def apply() -> None:
         with world.lock:
+            if world.droplets.get(droplet.id) is not droplet:  # it was removed meanwhile
+                return
             droplet.shown["tags"] = list(dict.fromkeys([*droplet.shown["tags"], *map(world.tag, tags)]))
             networks.protect(world)
 

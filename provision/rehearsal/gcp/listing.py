@@ -54,13 +54,14 @@ def get(call: GcpCall) -> dict[str, Any]:
 
 def list_scope(call: GcpCall) -> dict[str, Any]:
     """Answer the `list` of resources that the world holds."""
-    resources = call.world.within(call.path["project"], call.collection, call.scope)
+    resources = call.world.within(call.path["project"], call.collection, call.scope, listed=True)
     return as_list(call, [call.world.view(resource) for _, resource in resources])
 
 
 def list_all(call: GcpCall, scopes: Iterable[str]) -> dict[str, Any]:
     """Answer the `aggregatedList` of resources that the world holds."""
-    resources = [(place.scope, call.world.view(resource)) for place, resource in call.world.within(call.path["project"], call.collection)]
+    shown = call.world.within(call.path["project"], call.collection, listed=True)
+    resources = [(place.scope, call.world.view(resource)) for place, resource in shown]
     return as_aggregated_list(call, resources, scopes)
 
 

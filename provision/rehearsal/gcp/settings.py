@@ -11,6 +11,7 @@ class GcpSettings:
     """The fields of `/_rehearsal/settings` that are GCP's."""
 
     gce_operation_s: float = 0.2  # seconds from a call to the end of its operation
+    gce_unseen_s: float = 0.0  # seconds from a call for which no list shows what it makes; a `get` does
     gce_running_s: float = 0.3  # seconds from insert or start to RUNNING; half of them PROVISIONING, half STAGING
     gce_guest_attributes_s: float = 0.0  # seconds from RUNNING to the host keys in the guest attributes
     # region, or `global`, → metric → limit; a metric without an entry has `gce_default_quota`

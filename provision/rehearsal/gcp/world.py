@@ -94,9 +94,14 @@ class World:
             return dict(resource)
         return {**resource, "resourceStatus": {**resource.get("resourceStatus", {}), "upcomingMaintenance": announcement}}
 
-    def within(self, project: str, kind: str, scope: str | None = None) -> list[tuple[ResourcePath, dict[str, Any]]]:
-        """The resources of a kind, in all scopes or one, by name."""
+    def within(
+        self, project: str, kind: str, scope: str | None = None, *, listed: bool = False
+    ) -> list[tuple[ResourcePath, dict[str, Any]]]:
+        """The resources of a kind, in all scopes or one, by name; those that a list shows, or all."""
         pairs = [(p, r) for p, r in self.resources.items() if (p.project, p.kind) == (project, kind) and scope in {None, p.scope}]
+        if listed and self.settings.gce_unseen_s:
+            since = dt.datetime.fromisoformat(now()) - dt.timedelta(seconds=self.settings.gce_unseen_s)
+            pairs = [(p, r) for p, r in pairs if dt.datetime.fromisoformat(r["creationTimestamp"]) <= since]
         return sorted(pairs, key=lambda pair: (pair[0].scope, pair[0].name))
 
     def add(self, place: ResourcePath, kind: str, body: dict[str, Any]) -> dict[str, Any]:

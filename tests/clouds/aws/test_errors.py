@@ -5,6 +5,7 @@ import pytest
 
 from provision import errors
 from provision.clouds.aws.errors import classify, cloud_errors
+from provision.clouds.base import NotSetUpError, TokenSpentError
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -53,7 +54,8 @@ def told(code: str, message: str = "", status: int = 400, instance_type: str = "
         ("InvalidAMIID.NotFound", 400, ImageNotFoundError),
         ("MissingParameter", 400, CloudInvalidError),
         ("InvalidParameterCombination", 400, CloudInvalidError),
-        ("IdempotentParameterMismatch", 400, CloudInvalidError),
+        ("IdempotentParameterMismatch", 400, TokenSpentError),
+        ("IdempotentInstanceTerminated", 400, TokenSpentError),
         ("NeverHeardOfIt", 400, CloudInvalidError),
         ("NeverHeardOfIt", 500, CloudUnreachableError),
         ("InternalError", 500, CloudUnreachableError),
@@ -116,7 +118,7 @@ def test_the_missing_action_is_the_one_that_aws_names() -> None:
 @pytest.mark.parametrize(
     ("raised", "kind"),
     [
-        (boto.NoCredentialsError(), CredentialsMissingError),
+        (boto.NoCredentialsError(), NotSetUpError),
         (boto.ProfileNotFound(profile="x"), CredentialsMissingError),
         (boto.SSOTokenLoadError(error_msg="x"), CredentialsExpiredError),
         (boto.EndpointConnectionError(endpoint_url="https://x"), CloudUnreachableError),

@@ -254,3 +254,19 @@ def test_a_droplet_that_powered_itself_off_at_its_deadline_is_swept_with_all_tha
     assert {item.why for item in mine} == {"its deadline is over"}
     clear_away(ours, mine)
     assert (alive(cloud, order.name), made(rig, order)) == ([], [])
+
+
+def test_a_droplet_that_no_list_shows_yet_is_there_by_its_id(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    rig.set(do_unseen_s=60.0, do_tags_s=60.0)
+    (machine,) = rig.cloud().launch(order)
+
+    def known(launch_id: str) -> list[str]:
+        launch = base.Known(order.name, launch_id, "", ((machine.id, ""),))
+        return [thing.id for thing in rig.cloud().things(order.name, launch) if thing.kind == "instance"]
+
+    assert "instance" not in {thing.kind for thing in rig.cloud().things(order.name)}
+    assert known(order.launch_id) == [machine.id]
+    assert known("f" * 32) == []
+    rig.cloud().remove([base.Known(order.name, order.launch_id, "").thing("instance", machine.id, machine.region)], on_step=lambda _: None)
+    assert known(order.launch_id) == []

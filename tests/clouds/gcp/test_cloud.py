@@ -8,6 +8,7 @@ import datetime as dt
 import pytest
 
 from provision.clouds import base
+from provision.clouds.base import TokenSpentError
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.errors import CapacityError, CloudInvalidError, NameTakenError
 from tests.clouds.contract import Rig, ZonedContract, ids
@@ -121,3 +122,32 @@ def test_an_attempt_that_failed_is_not_answered_with_its_old_failure(rig: GcpRig
     (machine,) = rig.cloud().launch(order)
     assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
     assert rig.calls().count(rig.making) == 1 + 2 + 3
+
+
+@pytest.mark.parametrize("zone", [ZONE, ""])
+def test_what_no_list_shows_yet_is_there_by_its_name(rig: GcpRig, zone: str) -> None:
+    """Google's lists may be late: neither is a launch short of machines then, nor is it gone."""
+    order = rig.order(count=2, minimum=2).at(zone)
+    rig.set(gce_unseen_s=60.0)
+    machines = rig.cloud().launch(order)
+    assert ids(rig.cloud().launch(order)) == ids(machines)
+    assert rig.cloud().things(order.name) == []
+    made = tuple((machine.id, machine.zone) for machine in machines)
+    found = rig.cloud().things(order.name, base.Known(order.name, order.launch_id, "", made))
+    assert {thing.kind for thing in found} == {"instance", "firewall"}
+    assert {thing.id for thing in found if thing.kind == "instance"} == {machine.id for machine in machines}
+    attempts = (("", zone, (f"{order.name}-1", f"{order.name}-2")),)
+    assert len(rig.cloud().things(order.name, base.Known(order.name, order.launch_id, "", (), attempts))) == (4 if zone else 2)
+    assert rig.cloud().things(order.name, base.Known(order.name, "f" * 32, "", made)) == []
+    rig.set(gce_unseen_s=0.0)
+    rig.cloud().remove(found, on_step=lambda _: None)
+
+
+def test_a_request_id_whose_machine_has_ended_is_spent_and_the_next_one_makes_another(rig: GcpRig) -> None:
+    order = rig.order().at(ZONE)
+    rig.cloud().launch(order)
+    rig.cloud().remove([thing for thing in rig.cloud().things(order.name) if thing.kind == "instance"], on_step=lambda _: None)
+    again = rig.cloud()
+    with pytest.raises(TokenSpentError):
+        again.launch(order)
+    assert [i.name for i in again.launch(order)] == [order.name]

@@ -4,20 +4,24 @@ import json
 from typing import Any
 
 import pytest
+from google.auth import exceptions
 from google.cloud import compute_v1
 
-from provision.clouds.gcp.errors import AlreadyThereError, GoneError, of_answer, of_operation
+from provision.clouds.gcp.errors import AlreadyThereError, GoneError, cloud_errors, of_answer, of_operation
 from provision.errors import (
     CapacityError,
+    CloudError,
     CloudInvalidError,
     CloudUnreachableError,
     CredentialsExpiredError,
+    CredentialsMissingError,
     ImageNotFoundError,
     PermissionRefusedError,
     QuotaExceededError,
     ThrottledError,
 )
 
+auth: Any = exceptions  # google-auth is not typed
 ZONE = "projects/p/zones/us-central1-a"
 STOCK_OUT = {"code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": f"The zone '{ZONE}' does not have enough resources available."}
 # With the details that gcloud showed for a t2a (a test of cockroachdb/cockroach).
@@ -115,3 +119,23 @@ def test_a_refused_call_is_classified_by_its_status_and_reason(status: int, reas
     assert type(made) is kind
     assert says in made.message
     assert "\n" not in made.message
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (auth.TransportError("the connection was refused"), CloudUnreachableError),
+        (auth.RefreshError("x", retryable=True), CloudUnreachableError),
+        (auth.RefreshError("invalid_grant: Bad Request"), CredentialsExpiredError),
+        (auth.OAuthError("Error code internal_failure", '{"error": "internal_failure"}'), CloudUnreachableError),
+        (auth.OAuthError("<html>bad gateway</html>", "<html>bad gateway</html>"), CloudUnreachableError),
+        (auth.OAuthError("x", "[" * 100_000), CloudUnreachableError),
+        (auth.OAuthError("Error code invalid_grant: stale", '{"error": "invalid_grant"}'), CredentialsMissingError),
+        (auth.DefaultCredentialsError("File x was not found."), CredentialsMissingError),
+    ],
+)
+def test_a_token_endpoint_that_does_not_answer_is_not_a_missing_login(raised: Exception, kind: type) -> None:
+    """A cloud without a login is passed over in a search; one that nobody could ask is not."""
+    with pytest.raises(CloudError) as caught, cloud_errors("compute.instances.list"):
+        raise raised
+    assert type(caught.value) is kind

@@ -19,6 +19,28 @@ def test_one_token_makes_one_instance_and_other_parameters_are_refused(aws: Any,
     assert run(aws, image)["InstanceId"] != run(aws, image)["InstanceId"]
 
 
+def test_a_token_whose_instance_has_ended_is_spent(aws: Any, image: str) -> None:
+    first = run(aws, image, ClientToken="spent")
+    aws.terminate_instances(InstanceIds=[first["InstanceId"]])
+    assert refused(run, aws, image, ClientToken="spent") == "IdempotentInstanceTerminated"
+
+
+def test_tags_are_shown_and_found_by_after_a_while(ec2: Rehearsal, aws: Any, image: str) -> None:
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "late", "Value": "1"}]}]
+    control.ask(ec2, "settings", method="PUT", body={"tags_s": 60.0})
+    made = run(aws, image, TagSpecifications=tags)["InstanceId"]
+
+    def shown() -> tuple[int, int, int]:
+        (reservation,) = aws.describe_instances(InstanceIds=[made])["Reservations"]
+        by_tag = aws.describe_instances(Filters=[{"Name": "tag:late", "Values": ["1"]}])["Reservations"]
+        rows = aws.describe_tags(Filters=[{"Name": "key", "Values": ["late"]}])["Tags"]
+        return len(reservation["Instances"][0].get("Tags", [])), len(by_tag), len(rows)
+
+    assert shown() == (0, 0, 0)
+    control.ask(ec2, "settings", method="PUT", body={"tags_s": 0.0})
+    assert shown() == (1, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("more", "code"),
     [
