@@ -124,7 +124,7 @@ def test_one_adapter_is_a_card_with_a_public_address() -> None:
 def test_a_group_is_asked_for_with_exactly_these_fields() -> None:
     expected = {
         "GroupName": "gpuprov-train",
-        "Description": "gpuprov train: SSH",
+        "Description": "gpuprov train: SSH, launch 0123456789abcdef0123456789abcdef",
         "TagSpecifications": specifications("security-group"),
     }
     assert requests.security_group(order()) == expected
