@@ -1,9 +1,13 @@
-"""What an embedded cloud is to the rest of the rehearsal, and what all of them share: hosts, a log of calls, faults."""
+"""What an embedded cloud is to the rest of the rehearsal, and what all of them share: hosts, a secret, a log of calls, faults."""
 
+import hmac
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
+
+from werkzeug import Response
 
 from provision.rehearsal.faults import Faults
 from provision.rehearsal.hosts import HostPark
@@ -15,9 +19,14 @@ _MOST_CALLS: Final = 10_000
 
 
 class Traffic:
-    """The calls to all embedded clouds, in their order, and the faults that some of them meet."""
+    """The calls to all embedded clouds, in their order, and the faults that some of them meet.
+
+    Attributes:
+        secret: what the owner of the account shows at each of them: the secret key, or the token. Another one at each start.
+    """
 
     def __init__(self) -> None:
+        self.secret = secrets.token_hex(32)
         self.faults = Faults()
         self.calls: list[dict[str, Any]] = []
 
@@ -31,6 +40,23 @@ class Traffic:
             yield call
         finally:
             call["seconds"] = time.time() - call["time"]
+
+
+def is_bearer(environ: Environ, token: str) -> bool:
+    """Whether a request has this token."""
+    return hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), f"Bearer {token}".encode())
+
+
+def for_programs(application: Wsgi) -> Wsgi:
+    """The same application for programs that know its address: what a web page sends has an `Origin`, or the name of its host."""
+
+    def answer(environ: Environ, start: Start) -> Iterable[bytes]:
+        names = {f"{name}:{environ['SERVER_PORT']}" for name in (environ["SERVER_NAME"], "localhost")}
+        if "HTTP_ORIGIN" in environ or environ.get("HTTP_HOST") not in names:
+            return Response("a request of a web page, or for another host\n", 403)(environ, start)
+        return application(environ, start)
+
+    return answer
 
 
 def whole_path(application: Wsgi) -> Wsgi:

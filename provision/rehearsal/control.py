@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ class Rehearsal:
 
     pid: int
     folder: Path
+    secret: str = field(repr=False)  # what the rehearsal's own paths ask for
     endpoints: dict[str, str]  # cloud → the URL of its API
     access: dict[str, dict[str, str]]  # cloud → what gpuprov's own client of this cloud needs; see `settings`
     environment: dict[str, str]  # the variables with which any client of these clouds speaks to them, and to no others
@@ -56,14 +57,14 @@ def running(folder: Path) -> Rehearsal | None:
     """The embedded clouds of a folder, if they run: of the process that wrote `server.json`, not of one that got its pid later."""
     try:
         state = json.loads(read_bounded(folder / "server.json", _MOST_STATE))
-        rehearsal = Rehearsal(folder=folder, **{key: state[key] for key in ("pid", "endpoints", "access", "environment")})
+        rehearsal = Rehearsal(folder=folder, **{key: state[key] for key in ("pid", "secret", "endpoints", "access", "environment")})
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     import psutil  # noqa: PLC0415 - of the extra `rehearse`: whoever never started an embedded cloud may not have it
 
     try:
         arguments = psutil.Process(rehearsal.pid).cmdline()
-    except psutil.Error:
+    except (psutil.Error, TypeError, ValueError, OverflowError):  # the file says a pid that is none
         return None
     return rehearsal if {_SERVER, str(folder.resolve())} <= set(arguments) else None
 
@@ -173,7 +174,7 @@ def ask(rehearsal: Rehearsal, path: str, *, method: str = "GET", body: Iterable[
     """
     data = json.dumps(body).encode() if body is not None else None
     url = f"{next(iter(rehearsal.endpoints.values()))}/_rehearsal/{path}"
-    request = urllib.request.Request(url, data=data, method=method)  # noqa: S310 - our own loopback URL
+    request = urllib.request.Request(url, data=data, method=method, headers={"Authorization": f"Bearer {rehearsal.secret}"})  # noqa: S310 - our own loopback URL
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - as above
             return json.load(reply)

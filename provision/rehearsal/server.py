@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ from werkzeug.serving import make_server
 from provision import paths
 from provision.errors import GpuprovError
 from provision.rehearsal import EMULATIONS, leftovers, rootfs
-from provision.rehearsal.base import Emulation, Traffic, Wsgi
+from provision.rehearsal.base import Emulation, Environ, Start, Traffic, Wsgi, for_programs, is_bearer
 from provision.rehearsal.control import CAUSE as _CAUSE
 from provision.rehearsal.control import HINT as _HINT
 from provision.rehearsal.hosts import HostPark
@@ -52,8 +52,6 @@ def controls(caller_address: str, emulations: list[Emulation], traffic: Traffic,
     by_cloud = dict(zip(EMULATIONS, emulations, strict=False))
 
     def act(request: Request) -> Response:
-        if request.path == "/caller-address":
-            return Response(f"{caller_address}\n")
         try:
             match request.method, request.path:
                 case "PUT", "/faults":
@@ -71,7 +69,20 @@ def controls(caller_address: str, emulations: list[Emulation], traffic: Traffic,
             return Response(f"{type(error).__name__}: {error}\n", 400)
 
     application: Wsgi = Request.application(act)
-    return application
+    return _for_owner(application, caller_address, traffic.secret)
+
+
+def _for_owner(application: Wsgi, caller_address: str, secret: str) -> Wsgi:
+    """The same application for whoever has the secret; the address is for anybody, as of the services on the Internet that say one."""
+
+    def answer(environ: Environ, start: Start) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/caller-address":
+            return Response(f"{caller_address}\n")(environ, start)
+        if not is_bearer(environ, secret):
+            return Response("this needs the secret of server.json\n", 401)(environ, start)
+        return application(environ, start)
+
+    return answer
 
 
 def main() -> None:
@@ -113,14 +124,15 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     own = {_OWN: controls(gateway, list(clouds.values()), traffic, status)}
     logging.getLogger("werkzeug").disabled = True  # the calls stand in `Traffic`
     servers = {
-        cloud: make_server("127.0.0.1", 0, DispatcherMiddleware(emulation.api, own), threaded=True) for cloud, emulation in clouds.items()
+        cloud: make_server("127.0.0.1", 0, for_programs(DispatcherMiddleware(emulation.api, own)), threaded=True)
+        for cloud, emulation in clouds.items()
     }
     first, *others = servers.values()
     for server in others:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=first.shutdown).start())
-    _tell(state, clouds, {cloud: f"http://127.0.0.1:{server.port}" for cloud, server in servers.items()})
+    _tell(state, traffic.secret, clouds, {cloud: f"http://127.0.0.1:{server.port}" for cloud, server in servers.items()})
     try:
         first.serve_forever()
     finally:
@@ -133,15 +145,18 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
             park.close()
 
 
-def _tell(state: Path, clouds: dict[str, Emulation], endpoints: dict[str, str]) -> None:
-    """Write what `control.running` reads, in one step."""
+def _tell(state: Path, secret: str, clouds: dict[str, Emulation], endpoints: dict[str, str]) -> None:
+    """Write what `control.running` reads, in one step, for this user alone."""
     caller_address_url = f"{next(iter(endpoints.values()))}{_OWN}/caller-address"
     access, environment = {}, {"GPUPROV_CALLER_ADDRESS_URL": caller_address_url}
     for cloud, emulation in clouds.items():
         access[cloud] = {**emulation.access(endpoints[cloud]), "caller_address_url": caller_address_url}
         environment |= emulation.environment(endpoints[cloud])
     fresh = state.with_suffix(".new")
-    fresh.write_text(json.dumps({"pid": os.getpid(), "endpoints": endpoints, "access": access, "environment": environment}))
+    fresh.unlink(missing_ok=True)
+    fresh.touch(0o600)
+    data = {"pid": os.getpid(), "secret": secret, "endpoints": endpoints, "access": access, "environment": environment}
+    fresh.write_text(json.dumps(data))
     fresh.replace(state)
 
 

@@ -75,7 +75,7 @@ def play(part: Part, archive: Path, work: Path, log: Path, commit: str) -> tuple
         try:
             unpack(archive, root, commit)
             kinds = ["--mount", "--pid", "--uts", "--ipc", *([] if part.online else ["--net"])]
-            apart = ["unshare", *kinds, "--fork", "--kill-child", "--propagation", "private", "sh", "-euc", _ENTER, "sh", root]
+            apart = ["unshare", *kinds, "--fork", "--kill-child", "--propagation", "private", "sh", "-euc", _ENTER, "sh", str(root)]
             network = [f"{key}={value}" for key in _NETWORK if (value := os.environ.get(key))] if part.online else []
             bare = ["env", "-i", "HOME=/root", "USER=root", "LANG=C.UTF-8", f"PATH={part.path}", *network]
             began = time.monotonic()

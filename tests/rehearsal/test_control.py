@@ -25,7 +25,7 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
             *("endpoint_url", "access_key_id", "secret_access_key"),
             *("caller_address_url", "machine_endpoint_url"),
         }
-        assert first.settings("gcp").keys() == {"project", "endpoint_url", "caller_address_url", "machine_endpoint_url"}
+        assert first.settings("gcp").keys() == {"project", "endpoint_url", "token", "caller_address_url", "machine_endpoint_url"}
         assert variables["GOOGLE_CLOUD_PROJECT"] == first.settings("gcp")["project"]
         for endpoint in first.endpoints.values():  # the rehearsal's own paths are at each
             with urllib.request.urlopen(f"{endpoint}/_rehearsal/caller-address") as reply:  # noqa: S310 - our own URL
@@ -35,6 +35,12 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
     assert control.running(tmp_path) is None
     assert control.status(tmp_path) == {"running": False, "on_this_machine": []}
     assert not control.stop(tmp_path)
+
+
+@pytest.mark.parametrize("pid", ["x", -1, 1 << 80, None, [1]])
+def test_a_state_whose_pid_is_none_is_not_believed(tmp_path: Path, pid: object) -> None:
+    (tmp_path / "server.json").write_text(json.dumps({"pid": pid, "secret": "", "endpoints": {}, "access": {}, "environment": {}}))
+    assert control.running(tmp_path) is None
 
 
 def test_a_killed_one_is_not_believed_and_the_next_start_works(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Whose GCP is spoken to. Importing this loads nothing of Google's."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +10,8 @@ class GcpAccess:
 
     Attributes:
         project: the project that asks.
-        endpoint_url: another place than Google's; it gets no credentials.
+        endpoint_url: another place than Google's; it gets `token` and no other credentials.
+        token: the access token for that place.
         machine_endpoint_url: where machines reach Google and their metadata, in the embedded cloud; None for Google's own addresses.
         caller_address_url: answers with the address under which instances see this machine.
         timeout_s: how long one call may go unanswered.
@@ -18,6 +19,7 @@ class GcpAccess:
 
     project: str | None = None
     endpoint_url: str | None = None
+    token: str | None = field(default=None, repr=False)
     machine_endpoint_url: str | None = None
     caller_address_url: str | None = None
     timeout_s: float = 30.0
@@ -30,4 +32,5 @@ def access_from(settings: dict[str, str]) -> GcpAccess:
     if access.endpoint_url or not endpoint:
         return access
     # Nobody logs in there, so Google's library cannot say whose project it is.
-    return replace(access, endpoint_url=endpoint, project=access.project or os.environ.get("GOOGLE_CLOUD_PROJECT"))
+    project = access.project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+    return replace(access, endpoint_url=endpoint, project=project, token=os.environ.get("CLOUDSDK_AUTH_ACCESS_TOKEN"))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import google.auth
 import google.auth.transport.requests
 from google.api_core.client_options import ClientOptions
-from google.auth.credentials import AnonymousCredentials
+from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError
 
 from provision.clouds.base import NotSetUpError
@@ -27,7 +27,7 @@ def client(kind: str, access: GcpAccess) -> Any:
     """
     cls = client_class(kind)
     if access.endpoint_url:
-        return cls(credentials=AnonymousCredentials(), client_options=ClientOptions(api_endpoint=access.endpoint_url))  # type: ignore[no-untyped-call]  # google-auth is not typed
+        return cls(credentials=_credentials(access), client_options=ClientOptions(api_endpoint=access.endpoint_url))
     try:
         return cls()
     except DefaultCredentialsError as error:
@@ -42,7 +42,7 @@ def catalog_client(cls: Any, access: GcpAccess) -> Any:
     """
     if access.endpoint_url:
         options = ClientOptions(api_endpoint=access.endpoint_url)
-        return cls(credentials=AnonymousCredentials(), client_options=options, transport="rest")  # type: ignore[no-untyped-call]  # as above
+        return cls(credentials=_credentials(access), client_options=options, transport="rest")
     try:
         return cls(transport="rest")
     except DefaultCredentialsError as error:
@@ -60,7 +60,7 @@ def session(access: GcpAccess) -> google.auth.transport.requests.AuthorizedSessi
         CredentialsMissingError: nobody is logged in.
     """
     if access.endpoint_url:
-        return google.auth.transport.requests.AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]  # as above
+        return google.auth.transport.requests.AuthorizedSession(_credentials(access))  # type: ignore[no-untyped-call]  # google-auth is not typed
     try:
         credentials, _ = google.auth.default(scopes=[_SCOPE])
     except DefaultCredentialsError as error:
@@ -85,6 +85,15 @@ def project_of(access: GcpAccess) -> str:
         msg = "nothing names a GCP project"
         raise CredentialsMissingError(msg, hint="set GOOGLE_CLOUD_PROJECT")
     return str(project)
+
+
+def _credentials(access: GcpAccess) -> Credentials:
+    """For another place than Google's: what the access has, and nothing of the user's."""
+    if access.token is None:
+        return AnonymousCredentials()  # type: ignore[no-untyped-call]  # as above
+    import google.oauth2.credentials  # noqa: PLC0415 - for the embedded cloud alone
+
+    return google.oauth2.credentials.Credentials(access.token)  # type: ignore[no-untyped-call]  # as above
 
 
 def _no_credentials(error: DefaultCredentialsError) -> CredentialsMissingError:

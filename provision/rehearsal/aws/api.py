@@ -25,7 +25,7 @@ from provision.rehearsal.faults import Fault, strike
 
 _LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName", "AutoScalingGroupName")
 _OF_A_ROLE: Final = "ASIA"  # what the ids of temporary credentials begin with
-OWNERS_KEY: Final = "rehearsal"  # id and secret of the account's owner: the endpoint is on loopback
+OWNERS_KEY: Final = "rehearsal"  # the id of the owner's access key; its secret is that of the start
 _REQUEST_ID: Final = re.compile(rb"<[rR]equestI[dD]>([^<]*)</[rR]equestI[dD]>")
 
 
@@ -47,7 +47,7 @@ class AwsApi:
         fields = {key: call.params[key] for key in _LOGGED if key in call.params}
         with self._traffic.record(action=call.action, region=call.region, **fields) as log:
             fault = self._traffic.faults.next_for(call.action, call.region, call.params)
-            fault = fault or self._unsigned(environ, body, call) or self._refusal(call, signatures.key_id_of(environ))
+            fault = fault or self._unsigned(environ, body) or self._refusal(call, signatures.key_id_of(environ))
             holder = self._metadata.holder(signatures.key_id_of(environ)) if call.action == "GetCallerIdentity" else None
             if fault is None and call.service == "s3" and signatures.key_id_of(environ) == OWNERS_KEY:
                 buckets.ensure(call)
@@ -65,15 +65,13 @@ class AwsApi:
             )
             return answer(environ, start)
 
-    def _unsigned(self, environ: Environ, body: bytes, call: AwsCall) -> Fault | None:
-        """The answer to a request whose signature does not hold: to all of S3, and to all that a machine signed with its role."""
-        if call.service != "s3" and not signatures.key_id_of(environ).startswith(_OF_A_ROLE):
-            return None
+    def _unsigned(self, environ: Environ, body: bytes) -> Fault | None:
+        """The answer to a request whose signature does not hold."""
         code, words = signatures.complaint(environ, body, self._secret_of, dt.datetime.now(dt.UTC))
         return Fault("error", code=code, message=words, http=400 if code == "BadDigest" else 403) if code else None
 
     def _secret_of(self, key_id: str, token: str) -> str | None:
-        return OWNERS_KEY if key_id == OWNERS_KEY and not token else self._metadata.secret_of(key_id, token)
+        return self._traffic.secret if key_id == OWNERS_KEY and not token else self._metadata.secret_of(key_id, token)
 
     def _refusal(self, call: AwsCall, key_id: str) -> Fault | None:
         """The answer to a call that these credentials may not make, as a fault."""

@@ -30,7 +30,7 @@ from provision.rehearsal.aws import (
 from provision.rehearsal.aws.api import OWNERS_KEY, AwsApi
 from provision.rehearsal.aws.metadata import Metadata
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.base import Traffic, whole_path
+from provision.rehearsal.base import Traffic, for_programs, whole_path
 from provision.rehearsal.hosts import HostPark
 
 
@@ -57,11 +57,12 @@ class AwsEmulation:
         application.get_backend_for_host = functools.cache(application.get_backend_for_host)
         responses.method_names_from_class = functools.cache(responses.method_names_from_class)
         self._groups = autoscaling.patch(self.settings, application, self._now)
+        self._secret = traffic.secret
         metadata = Metadata(self._groups.target_state)
         self.api = AwsApi(application, self.settings, traffic, self._groups, metadata)
         # What the machines reach, at an address of their network: the metadata service and the API.
         machines = DispatcherMiddleware(self.api, {"/latest": whole_path(metadata)})
-        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, machines, threaded=True)
+        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, for_programs(machines), threaded=True)
         threading.Thread(target=self._machines.serve_forever, daemon=True).start()
 
     def _now(self) -> float:
@@ -71,14 +72,14 @@ class AwsEmulation:
     def access(self, endpoint: str) -> dict[str, str]:
         """The fields of `provision.clouds.aws.access.AwsAccess`."""
         machines = f"http://{self._machines.host}:{self._machines.port}"
-        return {"endpoint_url": endpoint, "access_key_id": OWNERS_KEY, "secret_access_key": OWNERS_KEY, "machine_endpoint_url": machines}
+        return {"endpoint_url": endpoint, "access_key_id": OWNERS_KEY, "secret_access_key": self._secret, "machine_endpoint_url": machines}
 
     def environment(self, endpoint: str) -> dict[str, str]:
         """The variables that AWS's SDKs and its command read."""
         return {
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": OWNERS_KEY,
-            "AWS_SECRET_ACCESS_KEY": OWNERS_KEY,
+            "AWS_SECRET_ACCESS_KEY": self._secret,
             "AWS_CONFIG_FILE": "/dev/null",
             "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
             "AWS_EC2_METADATA_DISABLED": "true",

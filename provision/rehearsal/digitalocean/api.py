@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from werkzeug import Response
 from werkzeug.wsgi import get_host, get_input_stream
 
-from provision.rehearsal.base import Environ, Start, Traffic
+from provision.rehearsal.base import Environ, Start, Traffic, is_bearer
 from provision.rehearsal.digitalocean import account, document, instances, launch, networks, offers, permissions, quota, volumes
 from provision.rehearsal.digitalocean.refusals import DropletApiError, not_implemented
 from provision.rehearsal.digitalocean.world import DropletCall, DropletWorld, Handler, new_uuid
@@ -40,7 +40,7 @@ class DropletApi:
         try:
             operation, path = self._document.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
             log["action"] = operation.id
-            permissions.authenticate(self._world.settings, environ.get("HTTP_AUTHORIZATION", ""))
+            permissions.authenticate(self._world.settings, is_ours=is_bearer(environ, self._traffic.secret))
             headers, over = self._rates.count(self._world.settings, operation.id)
             if over:
                 raise over

@@ -5,7 +5,7 @@ from typing import Any, Final
 from provision.rehearsal.base import Traffic
 from provision.rehearsal.digitalocean import guests, networks
 from provision.rehearsal.digitalocean.api import DropletApi
-from provision.rehearsal.digitalocean.settings import TOKEN, DigitaloceanSettings
+from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
 from provision.rehearsal.digitalocean.world import DropletWorld
 from provision.rehearsal.hosts import HostPark
 
@@ -17,17 +17,18 @@ class DigitaloceanEmulation:
 
     def __init__(self, park: HostPark | None, traffic: Traffic) -> None:
         self.settings = DigitaloceanSettings()
+        self._token = traffic.secret
         self._world = DropletWorld(self.settings, park)
         networks.seed(self._world)
         self.api = DropletApi(self._world, traffic)
 
     def access(self, endpoint: str) -> dict[str, str]:
         """The fields of `provision.clouds.digitalocean.access`."""
-        return {"endpoint_url": endpoint, "token": TOKEN}
+        return {"endpoint_url": endpoint, "token": self._token}
 
     def environment(self, endpoint: str) -> dict[str, str]:
         """The variables of DigitalOcean's own client doctl, and of its Terraform provider."""
-        return {"DIGITALOCEAN_API_URL": endpoint, "DIGITALOCEAN_ACCESS_TOKEN": TOKEN, "DIGITALOCEAN_TOKEN": TOKEN}
+        return {"DIGITALOCEAN_API_URL": endpoint, "DIGITALOCEAN_ACCESS_TOKEN": self._token, "DIGITALOCEAN_TOKEN": self._token}
 
     def instances(self) -> list[dict[str, Any]]:
         """All of them; one that is off is there until it is deleted."""

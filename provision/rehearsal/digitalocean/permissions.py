@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from provision.rehearsal.digitalocean.refusals import DropletApiError
-from provision.rehearsal.digitalocean.settings import TOKEN, DigitaloceanSettings
+from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
 from provision.rehearsal.digitalocean.world import DropletCall
 
 # operation → field of its body → the scopes that the field needs besides
@@ -29,9 +29,9 @@ _TYPES: Final = {"droplet": "droplet", "volume": "block_storage"}  # what is tag
 _LEGACY: Final = ("api:",)  # of tokens before scopes: docs.digitalocean.com/release-notes/api/#2024-04-17
 
 
-def authenticate(settings: DigitaloceanSettings, header: str) -> None:
-    """Refuse a token that is not ours, or not valid any more."""
-    if header != f"Bearer {TOKEN}" or not settings.do_token_valid:
+def authenticate(settings: DigitaloceanSettings, *, is_ours: bool) -> None:
+    """Refuse a token that is not the one of this start, or not valid any more."""
+    if not is_ours or not settings.do_token_valid:
         raise DropletApiError(401, "Unable to authenticate you")
 
 

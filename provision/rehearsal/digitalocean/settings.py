@@ -1,9 +1,7 @@
-"""What can be changed in the embedded DigitalOcean while it runs, and its one token."""
+"""What can be changed in the embedded DigitalOcean while it runs."""
 
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-TOKEN: Final = "dop_v1_rehearsal"  # noqa: S105 - it opens nothing but the embedded cloud on loopback
+from typing import Any
 
 
 @dataclass(slots=True)

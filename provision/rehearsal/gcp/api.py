@@ -1,5 +1,6 @@
 """The embedded GCP's front: checks each request, logs it, lets it fail as the faults say, and answers it."""
 
+import hmac
 import json
 import re
 import uuid
@@ -100,8 +101,8 @@ class GcpApi:
 
     def _do(self, call: GcpCall, log: dict[str, Any]) -> Response:
         """Carry a call out, once for each request id."""
-        offers.require_scope(call)
         self._authorise(call)
+        offers.require_scope(call)
         handler = _HANDLERS.get(call.method.id)
         beyond = sorted(_BEYOND & call.query.keys())
         if handler is None or beyond:
@@ -115,8 +116,8 @@ class GcpApi:
             return _json(answer)
 
     def _authorise(self, call: GcpCall) -> None:
-        """Refuse a token that nobody was given, and a call that its holder may not make; without a token it is the account's owner."""
-        if not call.token:
+        """Refuse a token that nobody was given, and a call that its holder may not make; the owner's is that of the start."""
+        if hmac.compare_digest(call.token.encode(), self._traffic.secret.encode()):
             permissions.enforce(call)
             return
         with self._world.lock:

@@ -7,7 +7,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
 
 from provision.clouds.gcp.own_image import GcpOwnImage
-from provision.rehearsal.base import Traffic, whole_path
+from provision.rehearsal.base import Traffic, for_programs, whole_path
 from provision.rehearsal.gcp import guests, images, networks
 from provision.rehearsal.gcp.api import GcpApi
 from provision.rehearsal.gcp.metadata import PREFIX, MetadataServer
@@ -21,23 +21,24 @@ class GcpEmulation:
 
     def __init__(self, park: HostPark | None, traffic: Traffic) -> None:
         self.settings = GcpSettings()
+        self._token = traffic.secret
         self._world = World(self.settings, park)
         networks.seed(self._world)
         metadata = MetadataServer(self._world)
         self.api = GcpApi(self._world, traffic, metadata)
         # What the machines reach, at an address of their network: the metadata server and Cloud Storage.
         machines = DispatcherMiddleware(self.api, {PREFIX.rstrip("/"): whole_path(metadata)})
-        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, machines, threaded=True)
+        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, for_programs(machines), threaded=True)
         threading.Thread(target=self._machines.serve_forever, daemon=True).start()
 
     def access(self, endpoint: str) -> dict[str, str]:
         """The fields of `provision.clouds.gcp.client.Access`."""
         machines = f"http://{self._machines.host}:{self._machines.port}"
-        return {"project": PROJECT, "endpoint_url": endpoint, "machine_endpoint_url": machines}
+        return {"project": PROJECT, "endpoint_url": endpoint, "token": self._token, "machine_endpoint_url": machines}
 
     def environment(self, endpoint: str) -> dict[str, str]:
-        """GPUPROV_GCP_ENDPOINT is ours: Google's library has no variable for it. It is spoken to without credentials."""
-        return {"GPUPROV_GCP_ENDPOINT": endpoint, "GOOGLE_CLOUD_PROJECT": PROJECT}
+        """GPUPROV_GCP_ENDPOINT is ours: Google's library has no variable for it. The token is in the variable of gcloud."""
+        return {"GPUPROV_GCP_ENDPOINT": endpoint, "GOOGLE_CLOUD_PROJECT": PROJECT, "CLOUDSDK_AUTH_ACCESS_TOKEN": self._token}
 
     def instances(self) -> list[dict[str, Any]]:
         """All of them; a stopped one is there until it is deleted."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from google.api_core.client_options import ClientOptions
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import compute_v1 as c
+from google.oauth2.credentials import Credentials
 
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -37,7 +37,11 @@ class Gce:
 
     def _client(self, kind: str) -> Any:
         options = ClientOptions(api_endpoint=self.rehearsal.endpoints["gcp"])
-        return getattr(c, kind)(credentials=AnonymousCredentials(), client_options=options)  # type: ignore[no-untyped-call]
+        return getattr(c, kind)(credentials=Credentials(self.token), client_options=options)  # type: ignore[no-untyped-call]
+
+    @property
+    def token(self) -> str:
+        return str(self.rehearsal.settings("gcp")["token"])
 
     @property
     def instances(self) -> Any:
@@ -92,7 +96,8 @@ class Gce:
     def raw(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """Status and body of a request that no client of Google's would send."""
         url = f"{self.rehearsal.endpoints['gcp']}/compute/v1/projects/{self.project}/{path}"
-        request = urllib.request.Request(url, data=body, method=method)  # noqa: S310 - our own loopback URL
+        headers = {"Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(url, data=body, method=method, headers=headers)  # noqa: S310 - our own loopback URL
         try:
             with urllib.request.urlopen(request) as reply:  # noqa: S310 - as above
                 return reply.status, reply.read()

@@ -24,10 +24,10 @@ class Store:
     """One bucket, with a token or as the account's owner."""
 
     def __init__(self, gce: Gce, token: str = "") -> None:
-        self.base, self.bucket, self.token = gce.rehearsal.endpoints["gcp"], f"b-{uuid.uuid4().hex[:12]}", token
+        self.base, self.bucket, self.token = gce.rehearsal.endpoints["gcp"], f"b-{uuid.uuid4().hex[:12]}", token or gce.token
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        headers = {"Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(f"{self.base}{path}", data=body, method=method, headers=headers)  # noqa: S310 - our loopback URL
         try:
             with urllib.request.urlopen(request) as reply:  # noqa: S310 - as above
