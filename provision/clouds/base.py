@@ -261,7 +261,7 @@ class Answer:
 
     Attributes:
         about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key`,
-            `identity`, `os-login` or `baked-image`.
+            `image-key`, `identity`, `os-login` or `baked-image`.
         holds: None when it could not be asked; `said` is then the reason.
         authority: about `identity`, what the machine may do where that could be read; else None.
     """

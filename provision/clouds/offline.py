@@ -132,8 +132,9 @@ class Provider(Protocol):
     agent_files: tuple[str, ...]
     """Where its agents keep what is of one machine alone, on that machine: files and folders that no image may have."""
     reserved_tags: tuple[str, ...]
-    metadata_hosts: tuple[str, ...]
     """What the keys of tags begin with that the cloud keeps for itself, in lower case."""
+    metadata_hosts: tuple[str, ...]
+    """The addresses and names of its metadata service, as a machine asks for it."""
     where_to_look: str
     """The page or command that says which region or zone has which machine type."""
     price_hint: str

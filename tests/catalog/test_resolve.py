@@ -177,9 +177,14 @@ class TestPlaces:
             ("p3dn.24xlarge", "on-demand", "L-417A185B"),
             ("gr6.4xlarge", "spot", "L-3819A6DF"),
             ("p4d.24xlarge", "spot", "L-7212CCBC"),
+            ("p5.48xlarge", "spot", "L-C4BD4855"),
+            ("p5en.48xlarge", "spot", "L-C4BD4855"),
+            ("p5en.48xlarge", "on-demand", "L-417A185B"),
+            ("p6-b200.48xlarge", "on-demand", "L-417A185B"),
+            ("p6-b200.48xlarge", "spot", None),
         ],
     )
-    def test_quotas_have_their_codes(self, instance_type: str, market: str, code: str) -> None:
+    def test_quotas_have_their_codes(self, instance_type: str, market: str, code: str | None) -> None:
         assert clouds.provider("aws").quota(instance_type, None, market) == code
 
     def test_quotas_of_gcp_are_metrics(self) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from provision.clouds.aws.disk_key import partition
 from provision.clouds.own import CloudOption
 from provision.strict import StrictModel
 
@@ -107,9 +108,9 @@ def cards(first: dict[str, Any], adapters: int) -> list[dict[str, Any]]:
 def used(capacity: AwsCapacity | None, region: str) -> Iterator[str]:
     """The ARNs of what a launch uses; the account is left open, as in `permissions`."""
     if capacity is not None and capacity.reserved:
-        yield f"arn:aws:ec2:{region}:*:capacity-reservation/{capacity.reserved}"
+        yield f"arn:{partition(region)}:ec2:{region}:*:capacity-reservation/{capacity.reserved}"
     if capacity is not None and capacity.placement_group:
-        yield f"arn:aws:ec2:{region}:*:placement-group/{capacity.placement_group}"
+        yield f"arn:{partition(region)}:ec2:{region}:*:placement-group/{capacity.placement_group}"
 
 
 def options(capacity: AwsCapacity | None) -> Iterator[CloudOption]:

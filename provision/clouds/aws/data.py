@@ -121,7 +121,7 @@ class AddressPrice(CatalogRecord, frozen=True):
 
 
 class AwsQuota(CatalogRecord, frozen=True):
-    """A quota on vCPUs and its code."""
+    """A quota on vCPUs and its code; `families` are what the names of its instance types begin with."""
 
     families: list[str]
     market: Literal["on-demand", "spot"]
@@ -292,6 +292,4 @@ def image_of(os: tuple[str, str]) -> AwsImage:
 
 def quota(instance_type: str, market: str) -> str | None:
     """The code of the quota that an instance type counts against."""
-    family = "".join(c for c in instance_type.partition(".")[0] if c.isalpha())
-    kind = next((prefix for prefix in ("gr", "g", "p") if family.startswith(prefix)), "")
-    return next((record.code for record in aws().quotas if kind in record.families and record.market == market), None)
+    return next((quota.code for quota in aws().quotas if quota.market == market and instance_type.startswith(tuple(quota.families))), None)

@@ -203,14 +203,14 @@ def parameters_of(places: Iterable[Any], os: tuple[str, str]) -> tuple[str, ...]
 def _parameter_arns(regions: Sequence[str], parameters: Sequence[str]) -> list[str]:
     """AWS's own parameters belong to no account."""
     names = [(name, "" if name.startswith("/aws/service/") else "*") for name in parameters]
-    return [f"arn:aws:ssm:{region}:{account}:parameter{name}" for region in regions for name, account in names]
+    return [f"arn:{disk_key.partition(region)}:ssm:{region}:{account}:parameter{name}" for region in regions for name, account in names]
 
 
 def _used(regions: Sequence[str], subnet: str, places: Sequence[AwsPlace]) -> list[str]:
     """What a launch uses and does not make: subnets, or the one, the group, the images, which are of others, and what the places name."""
-    subnets = [f"arn:aws:ec2:{region}:*:subnet/{subnet or '*'}" for region in regions]
+    subnets = [f"{_ec2(region)}:*:subnet/{subnet or '*'}" for region in regions]
     named = dict.fromkeys(arn for place in places for region in place.regions for arn in used(place.capacity, region))
-    return [*subnets, *_arns(regions, ["security-group"]), *(f"arn:aws:ec2:{region}::image/*" for region in regions), *named]
+    return [*subnets, *_arns(regions, ["security-group"]), *(f"{_ec2(region)}::image/*" for region in regions), *named]
 
 
 def _statement(sid: str, actions: Iterable[str], resources: list[str], condition: dict[str, Any]) -> dict[str, Any]:
@@ -227,9 +227,13 @@ def _merged(*conditions: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]
     return merged
 
 
+def _ec2(region: str) -> str:
+    return f"arn:{disk_key.partition(region)}:ec2:{region}"
+
+
 def _arns(regions: Sequence[str], kinds: Iterable[str]) -> list[str]:
     # The account is left open: a policy is bound to that of whoever it is attached to, and resources of others are in none of ours.
-    return [f"arn:aws:ec2:{region}:*:{kind}/*" for region in regions for kind in kinds]
+    return [f"{_ec2(region)}:*:{kind}/*" for region in regions for kind in kinds]
 
 
 def _title(kind: str) -> str:

@@ -97,6 +97,8 @@ def test_the_zones_that_ec2_names_instead(said: str, elsewhere: tuple[str, ...])
         ("VcpuLimitExceeded", "p3dn.24xlarge", "L-417A185B"),
         ("MaxSpotInstanceCountExceeded", "g5.xlarge", "L-3819A6DF"),
         ("MaxSpotInstanceCountExceeded", "p4d.24xlarge", "L-7212CCBC"),
+        ("MaxSpotInstanceCountExceeded", "p5e.48xlarge", "L-C4BD4855"),
+        ("MaxSpotInstanceCountExceeded", "p6-b200.48xlarge", ""),
         ("VcpuLimitExceeded", "t3.micro", ""),
         ("VolumeLimitExceeded", "g4dn.xlarge", ""),
     ],

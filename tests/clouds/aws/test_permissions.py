@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
+from provision.clouds.aws import fleet_requests, provider
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy_document
 from provision.clouds.aws.place import AwsPlace
+from provision.clouds.fleet import FleetOrder
+from provision.clouds.terms import Grant
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
+from tests.clouds.aws.orders import order as plain_order
 from tests.clouds.aws.rig import REGION, AwsRig
 
 MANAGED_POLICY_LIMIT = 6144  # characters without white space: docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
@@ -186,3 +190,32 @@ def test_the_document_is_small_and_holds_what_the_commands_need() -> None:
 def test_an_order_needs_what_it_asks_for(rig: AwsRig) -> None:
     assert set(PERMISSIONS) - set(permissions(rig.order())) == {*FEW, *CAPACITY, "ec2:DescribeSubnets"}
     assert permissions(rig.order(market="spot", subnet=SUBNET, place=PLACE)) == PERMISSIONS
+
+
+@pytest.mark.parametrize(("region", "part"), [(REGION, "aws"), ("us-gov-west-1", "aws-us-gov"), ("cn-north-1", "aws-cn")])
+def test_every_arn_and_condition_is_of_the_region_and_its_partition(region: str, part: str) -> None:
+    """Of whoever launches, bakes or runs a fleet, and of a fleet's member: ARNs of another partition match nothing."""
+    place = AwsPlace.model_validate(
+        {
+            **PLACE.model_dump(exclude={"regions"}, exclude_none=True),
+            "regions": [region],
+            "disk_key": "alias/disks",
+            "identity": {"instance_profile": "gpu-node"},
+        }
+    )
+    grant = Grant("train", (region,), ("g4dn.8xlarge",), spot=True, subnet=SUBNET, places=(place,))
+    fleet = FleetOrder(plain_order(place=place, subnet=SUBNET), "bucket-of-ours", "x/", "0" * 64)
+    documents = [
+        provider.policy(grant)[0],
+        provider.bake_policy(grant, "line")[1],
+        fleet_requests.caller_policy(fleet, region, ("/aws/service/x", "/ours/x")),
+        fleet_requests.member_policy(fleet, region),
+    ]
+    arns = [arn for each in documents if each for statement in each["Statement"] for arn in statement["Resource"] if arn != "*"]
+    assert {arn.split(":")[1] for arn in arns} == {part}
+    assert {arn.split(":")[3] for arn in arns} == {region, ""}
+    assert {arn.split(":")[2] for arn in arns if not arn.split(":")[3]} <= {"iam", "s3"}
+    conditions = [statement.get("Condition", {}).get("StringEquals", {}) for each in documents if each for statement in each["Statement"]]
+    assert {region for each in conditions for region in each.get("aws:RequestedRegion", [])} == {region}
+    services = {service for each in conditions for service in each.get("iam:PassedToService", [])}
+    assert services == {"ec2.amazonaws.com.cn" if part == "aws-cn" else "ec2.amazonaws.com"}
