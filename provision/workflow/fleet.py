@@ -24,7 +24,6 @@ from provision.launch import lifecycle, place
 from provision.launch.baked import image_for, recipe_of
 from provision.launch.fleet_orders import parsed_store, place_of
 from provision.launch.fleets import FleetRecord, Fleets
-from provision.launch.journal import VISIBLE_WITHIN
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
 from provision.profile import load
 from provision.profile.locked import Lock
@@ -333,9 +332,10 @@ def down(session: Session, name: str, *, say: Say) -> list[str]:
     fleets, record, planned = known(session, name)
     with session.journal.hold(name):
         gone = record.rehearsal and control.running(session.rehearsal_folder) is None
-        phrases = ["what the embedded cloud had left"] if gone else connected(session, record, planned).remove(name, on_step=say)
-        if not phrases and dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(record.created_at) < VISIBLE_WITHIN:
-            msg = f"{record.region} shows nothing of the fleet {name!r}, which was made at {record.created_at} and may run"
-            raise CloudUnreachableError(msg, hint=f"a cloud may show new things late: `gpuprov fleet down {name}` again in some minutes")
+        fleet = None if gone else connected(session, record, planned)
+        phrases = fleet.remove(name, on_step=say) if fleet else ["what the embedded cloud had left"]
+        if fleet and not phrases and fleet.members(name):  # asked for by name: tags may be late
+            msg = f"{record.region} has the fleet {name!r} and does not show its tags yet, so it runs"
+            raise CloudUnreachableError(msg, hint=f"a cloud may show new tags late: `gpuprov fleet down {name}` again in a minute")
         fleets.drop(name)
     return phrases

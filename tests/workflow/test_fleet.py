@@ -294,6 +294,17 @@ def test_its_life_through_the_command_line(groups: AwsGroups | GcpGroups, call: 
     assert call("fleet", "status", "ff")[0] == 2
 
 
+@pytest.mark.parametrize("where", ["aws"])
+def test_a_fleet_whose_tags_are_late_is_not_called_gone(cloud: Rehearsal, groups: AwsGroups, call: Call, words: tuple[str, ...]) -> None:
+    control.ask(cloud, "settings", method="PUT", body={"tags_s": 600.0})
+    assert call(*words)[0] == 0
+    code, _, err = call("fleet", "down", "ff", "--yes")
+    assert (code, "has the fleet 'ff' and does not show its tags yet" in err) == (4, True)
+    control.ask(cloud, "settings", method="PUT", body={"tags_s": 0.0})
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
+    assert (groups.left(), groups.all()) == ([], [])
+
+
 @pytest.mark.usefixtures("cloud")
 def test_a_rerun_keeps_the_deadline_and_refuses_another_profile(call: Call, words: tuple[str, ...], profile: str) -> None:
     first = json.loads(call(*words, "--json")[1])["deadline"]
