@@ -1,7 +1,6 @@
 """`gpuprov ls`."""
 
 import dataclasses
-import datetime as dt
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +9,7 @@ import click
 
 from provision.cli import options, tables
 from provision.cli.progress import narration
+from provision.clouds.base import parsed_deadline
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
 
@@ -74,7 +74,5 @@ def _cells(row: InventoryRow) -> tuple[str, ...]:
 
 def _ends(deadline: str) -> str:
     """The deadline to the minute, in UTC."""
-    try:
-        return f"{dt.datetime.fromisoformat(deadline).astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return deadline
+    moment = parsed_deadline(deadline)
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else deadline

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
 from provision.clouds.own import Authority
 from provision.clouds.userdata import Downloads
@@ -154,6 +155,29 @@ class Order:
         return hashlib.sha256("/".join(attempt).encode()).hexdigest()[:32]
 
 
+LOGIN: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
+"""A user name (useradd(8), and the dots of OS Login): what a tag may say that goes into a configuration for ssh."""
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+"""The name of a launch, a fleet or a host."""
+
+
+def parsed_deadline(text: str) -> dt.datetime | None:
+    """The moment that a tag says, in UTC; None where it says none: without an offset, out of range, or no date at all."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        return moment.astimezone(dt.UTC) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A machine at a cloud, as its tags and the cloud describe it.
@@ -167,6 +191,7 @@ class Instance:
         project: whose it is, where a cloud has projects.
         tags: those that the profile added to ours, by key.
         in_fleet: whether the cloud says that a group of ours made it; `group` is then the fleet's name.
+        odd: the fields that are empty because what the cloud says there is none: anybody with rights to tag may have written it.
     """
 
     name: str
@@ -190,6 +215,20 @@ class Instance:
     project: str = ""
     tags: tuple[tuple[str, str], ...] = ()
     in_fleet: bool = False
+    odd: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep of what others can write only what can be what it should be."""
+        fits: dict[str, bool] = {
+            "group": bool(NAME.fullmatch(self.group)),
+            "login": bool(LOGIN.fullmatch(self.login)),
+            "address": _is_address(self.address),
+            "deadline": parsed_deadline(self.deadline) is not None,
+        }
+        odd = [key for key, fit in fits.items() if not fit and getattr(self, key)]
+        object.__setattr__(self, "odd", tuple(dict.fromkeys([*self.odd, *odd])))
+        for key in odd:
+            object.__setattr__(self, key, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from provision.errors import UsageError
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
+from provision.host.way import check_entry
 from provision.paths import is_private_own, lock_of, private_dir, text_of, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
@@ -92,7 +93,11 @@ class SshHome:
             keys: the only host keys that are accepted; None accepts the same as before, as for a machine with a new address.
             way: lines of `provision.host.way` for a machine that is not reached directly. The host keys are the machine's own in any
                 case: HostKeyAlias names the machine, not a host on the way to it.
+
+        Raises:
+            HostUnreachableError: the cloud says no address or no user name of it.
         """
+        check_entry(name, address, login)
         alias = alias_of(name)
         if keys is not None:
             hostkeys.remember(self.known_hosts, alias, keys)

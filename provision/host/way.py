@@ -4,8 +4,8 @@ import re
 import shutil
 from typing import Final
 
-from provision.clouds.base import Instance
-from provision.errors import CloudInvalidError, UsageError
+from provision.clouds.base import LOGIN, Instance
+from provision.errors import CloudInvalidError, HostUnreachableError, UsageError
 from provision.profile.network import Network
 
 # Ids, zones and projects are a cloud's answers, and a ProxyCommand is run by a shell: they are words of these characters or refused.
@@ -48,6 +48,19 @@ def directives(network: Network, instance: Instance) -> str:
         msg = f"{', '.join(bad)} of {instance.name} cannot stand in a command line, so that no way through {network.via} can be made"
         raise CloudInvalidError(msg, hint="reach it through a jump host instead: network.jump of the profile")
     return f"  ProxyCommand {command.format(**used)}\n"
+
+
+def check_entry(name: str, address: str, login: str) -> None:
+    """See that an entry of ssh's configuration can be made of these words, which others than we may have written at the cloud.
+
+    Raises:
+        HostUnreachableError: one of them is none.
+    """
+    words = (("address", address, _WORD), ("user name", login, LOGIN), ("name", name, _WORD))
+    bad = [f"no {kind} ({word!a})" if word else f"no {kind}" for kind, word, pattern in words if not pattern.fullmatch(word)]
+    if bad:
+        msg = f"the cloud says {' and '.join(bad)} that ssh could use for {name!a}"
+        raise HostUnreachableError(msg, hint="`gpuprov ls` says what is odd: put it right at the cloud, such as the tag gpuprov:login")
 
 
 def phrase(network: Network) -> str:

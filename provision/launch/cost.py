@@ -3,7 +3,7 @@
 import datetime as dt
 
 from provision import clouds
-from provision.clouds.base import Instance
+from provision.clouds.base import Instance, parsed_deadline
 from provision.clouds.terms import Price
 from provision.launch.journal import Record
 from provision.launch.price import priced, whole_price
@@ -52,7 +52,7 @@ def _price_at(profile: Profile, record: Record, cloud: str, region: str) -> floa
 
 def since(instance: Instance, price: Price | None, now: dt.datetime) -> float | None:
     """US dollars since the launch, an upper bound if the machine was stopped in between; None where the price is not known."""
-    started = _time(instance.launched_at)
+    started = parsed_deadline(instance.launched_at)
     return round(price.usd_per_hour * max(0.0, (now - started).total_seconds()) / 3600, 2) if price and started else None
 
 
@@ -63,12 +63,5 @@ def until(price: Price | None, deadline: dt.datetime, now: dt.datetime) -> float
 
 def until_end(instance: Instance, price: Price | None, now: dt.datetime) -> float | None:
     """US dollars from now until a machine ends itself; None where its price or its end is not known."""
-    ends = _time(instance.deadline)
+    ends = parsed_deadline(instance.deadline)
     return until(price, ends, now) if ends else None
-
-
-def _time(text: str) -> dt.datetime | None:
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return None

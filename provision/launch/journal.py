@@ -10,20 +10,18 @@ import contextlib
 import datetime as dt
 import json
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from provision.clouds.base import Known, host_name
+from provision.clouds.base import NAME, Known, host_name
 from provision.errors import NameInvalidError, NameTakenError
 from provision.paths import lock_of, private_dir, text_of, write_whole
 
 # Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
 VISIBLE_WITHIN = dt.timedelta(minutes=10)
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def check_name(name: str) -> str:
@@ -32,7 +30,7 @@ def check_name(name: str) -> str:
     Raises:
         NameInvalidError: it is not a valid name.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         msg = f"{name!a} cannot be the name of an instance"
         raise NameInvalidError(msg, hint="use 1-40 lower-case letters, digits and hyphens, with no hyphen at the ends")
     return name
@@ -40,7 +38,7 @@ def check_name(name: str) -> str:
 
 def names_in(folder: Path) -> list[str]:
     """The names whose records a folder has, in order. A file with another name, such as a copy of a record, is none."""
-    return sorted(path.stem for path in folder.glob("*.json") if _NAME.fullmatch(path.stem))
+    return sorted(path.stem for path in folder.glob("*.json") if NAME.fullmatch(path.stem))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +204,7 @@ class Journal:
 
     def of(self, host: str) -> Record | None:
         """The record of a launch, by its name or by the name of one of its machines."""
-        if not _NAME.fullmatch(host):
+        if not NAME.fullmatch(host):
             return None
         return self.get(host) or next((record for record in self.all() if record.machine(host)), None)
 

@@ -212,10 +212,13 @@ def extend(ours: Ours, instances: Sequence[base.Instance], deadline: dt.datetime
 def new_deadline(instances: Sequence[base.Instance], deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:
     """The deadline moved by `more`. It is never further away than the profile allows a new launch; it can be extended again later.
 
+    Where somebody made the tag of a deadline unreadable, the new one counts from now.
+
     Raises:
         UsageError: it would be further away, or it is over already.
     """
-    return moved(instances[0].group, min(dt.datetime.fromisoformat(instance.deadline) for instance in instances), deadline_h, more, now)
+    current = min(base.parsed_deadline(instance.deadline) or now for instance in instances)
+    return moved(instances[0].group, current, deadline_h, more, now)
 
 
 def moved(name: str, current: dt.datetime, deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:

@@ -62,15 +62,18 @@ def leftovers(
     late = {record.launch_id for record in records if record.launch_id in suspects and not is_gone(ours, record, "instance")}
     items = [item for item in items if item.thing.launch_id not in late]
     items.sort(key=lambda item: (item.thing.group, item.region, item.thing.kind))
-    return items, [f"{region}: {error.message}" for (_, region), error in (problems | silent).items()]
+    unread = [
+        f"{i.region}: the deadline of {i.name} ({i.id}) cannot be read, so nothing of it is swept"
+        for i in machines
+        if "deadline" in i.odd and (owners is None or i.owner in owners)
+    ]
+    return items, [f"{region}: {error.message}" for (_, region), error in (problems | silent).items()] + unread
 
 
 def _over(deadline: str, now: dt.datetime) -> bool:
     """Whether a deadline has passed; one that cannot be read has not."""
-    try:
-        return dt.datetime.fromisoformat(deadline) < now
-    except (ValueError, TypeError):
-        return False
+    moment = base.parsed_deadline(deadline)
+    return moment is not None and moment < now
 
 
 def clear_away(ours: Ours, items: Iterable[Leftover]) -> list[str]:

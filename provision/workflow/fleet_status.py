@@ -20,7 +20,7 @@ from provision.converge.failed_member import FailedTask
 from provision.errors import EXIT_OK, FactsInvalidError, GpuprovError, InstanceNotFoundError
 from provision.host import hostkeys
 from provision.host.ssh import Target
-from provision.host.way import actual, directives
+from provision.host.way import actual, check_entry, directives
 from provision.launch import baked
 from provision.launch.fleets import FleetRecord
 from provision.launch.plan import Plan
@@ -261,6 +261,7 @@ def member_target(session: Session, network: Any, folder: Path, cloud: Cloud, in
     Raises:
         HostKeyUnknownError: the channel has none.
     """
+    check_entry(instance.id, instance.address, instance.login)
     known_hosts, config = folder / "known_hosts", folder / "config"
     hostkeys.remember(known_hosts, instance.id, cloud.host_keys(instance, timeout_s=_KEYS_S))
     config.write_text(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from provision import clouds
-from provision.clouds.base import Instance, has_tags
+from provision.clouds.base import Instance, has_tags, parsed_deadline
 from provision.host.way import actual, phrase
 from provision.launch import cost
 from provision.launch.fleets import Fleets
@@ -108,7 +108,7 @@ def _profile(session: Session, instance: Instance, profiles: list[Profile]) -> P
 
 
 def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], now: dt.datetime, *, rehearsal: bool) -> InventoryRow:
-    age_s = (now - dt.datetime.fromisoformat(instance.launched_at)).total_seconds()
+    began = parsed_deadline(instance.launched_at)
     price = cost.hourly(instance, profile)
     return InventoryRow(
         name=instance.name,
@@ -119,13 +119,13 @@ def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], 
         type=instance.type,
         market=instance.market,
         address=instance.address,
-        age_h=round(max(0.0, age_s) / 3600, 2),
+        age_h=round(max(0.0, (now - began).total_seconds()) / 3600, 2) if began else None,
         cost_usd=cost.since(instance, price, now),
-        deadline=instance.deadline,
+        deadline="?" if "deadline" in instance.odd else instance.deadline,
         owner=instance.owner,
         profile=instance.profile,
         id=instance.id,
-        notices=notices,
+        notices=(*notices, *(f"what the cloud says as its {field} is none" for field in instance.odd)),
         way=_way(profile, rehearsal=rehearsal) if profile else "",
         tags=dict(instance.tags),
         rehearsal=rehearsal,

@@ -10,7 +10,7 @@ import pytest
 
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from tests.cli.conftest import Call, gpuprov, launch, rows, written
+from tests.cli.conftest import Call, aws, gpuprov, launch, rows, written
 
 SUBNET = "subnet-0123456789abcdef0"
 HK = "ap-east-1"
@@ -85,3 +85,31 @@ def test_machines_are_chosen_by_their_tags(call: Call, cloud: Rehearsal, tmp_pat
     for wrong in ("CostCenter", "=42", "CostCenter="):
         code, _, err = call("ls", "--tag", wrong)
         assert (code, "is not KEY=VALUE" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "field"),
+    [
+        ("gpuprov:deadline", "2026-11-27T08:06:24", "deadline"),
+        ("gpuprov:deadline", "0001-01-01T00:00:00+23:59", "deadline"),
+        ("gpuprov:deadline", "9999-12-31T23:59:59-23:59", "deadline"),
+        ("gpuprov:deadline", "soon", "deadline"),
+        ("gpuprov:name", "../../../tmp/x", "group"),
+        ("gpuprov:login", "debian\n  ProxyCommand sh -c 'touch ran'\n# ", "login"),
+    ],
+)
+def test_one_odd_tag_hides_nothing_and_is_named(call: Call, cloud: Rehearsal, tag: str, value: str, field: str) -> None:
+    """Whoever may tag machines in the account writes it, with AWS's own API."""
+    launch(call)
+    launch(call, "y")
+    odd = next(row["id"] for row in rows(call) if row["name"] == "x")
+    aws(cloud).create_tags(Resources=[odd], Tags=[{"Key": tag, "Value": value}])
+    found = {row["id"]: row for row in rows(call)}
+    assert len(found) == 2
+    assert f"what the cloud says as its {field} is none" in found[odd]["notices"]
+    assert found[odd]["deadline"] == ("?" if field == "deadline" else found[odd]["deadline"])
+    assert call("cost")[0] != 70
+    if field == "deadline":
+        assert call("extend", "x", "10m")[0] != 70
+    assert call("down", "y", "--yes")[0] == 0
+    assert [row["id"] for row in rows(call)] == [odd]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from provision.clouds.base import Instance
-from provision.errors import CloudInvalidError, UsageError
+from provision.errors import CloudInvalidError, HostUnreachableError, UsageError
 from provision.host.sshconfig import SshHome
 from provision.host.way import directives, phrase
 from provision.profile.network import Network
@@ -248,3 +248,27 @@ def test_a_disk_that_is_full_takes_nothing_from_the_user_s_configuration(tmp_pat
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert user_config.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("address", "login"),
+    [
+        ("10.0.0.7", "debian\n  ProxyCommand sh -c 'touch ran'\n# "),
+        ("10.0.0.7", "debian\n"),
+        ("10.0.0.7", "-oProxyCommand=x"),
+        ("10.0.0.7", ""),
+        ("10.0.0.7\n  ForwardAgent yes", "ubuntu"),
+        ("", "ubuntu"),
+    ],
+)
+def test_nothing_but_an_address_and_a_user_name_comes_into_the_configuration(
+    address: str, login: str, tmp_path: Path, user_config: Path
+) -> None:
+    home = SshHome(tmp_path / "ssh", user_config)
+    before = user_config.read_bytes()
+    with pytest.raises(HostUnreachableError) as refused:
+        home.add("a", address=address, login=login, keys=KEYS)
+    assert "that ssh could use for 'a'" in refused.value.message
+    assert "\n" not in refused.value.message
+    assert user_config.read_bytes() == before
+    assert not home.knows("a")

@@ -42,11 +42,19 @@ def test_a_machine_over_its_deadline_is_taken_with_all_that_is_its_own(memory: M
 
 
 @pytest.mark.parametrize("state", ["pending", "running", "stopping", "stopped"])
-@pytest.mark.parametrize("deadline", [EARLY, NOW.isoformat(), "", "soon", "2026-11-21T11:00:00", "12"])
-def test_a_machine_before_its_deadline_or_with_one_that_cannot_be_read_is_left_alone(memory: Memory, deadline: str, state: str) -> None:
-    """Anybody may write a tag, and a text without a zone may mean another moment."""
+@pytest.mark.parametrize("deadline", [EARLY, NOW.isoformat(), ""])
+def test_a_machine_before_its_deadline_is_left_alone(memory: Memory, deadline: str, state: str) -> None:
     running(memory[HERE], "train", deadline, state=state)
     assert swept(memory) == {}
+
+
+@pytest.mark.parametrize("deadline", ["soon", "2026-11-21T11:00:00", "12", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_machine_whose_deadline_cannot_be_read_is_left_alone_and_named(memory: Memory, deadline: str) -> None:
+    """Anybody may write a tag, and a text without a zone may mean another moment."""
+    running(memory[HERE], "train", deadline)
+    items, unasked = leftovers(memory.ours(), [HERE], owners=None, busy=set(), now=NOW)
+    assert items == []
+    assert unasked == [f"{HERE[1]}: the deadline of train (i-train) cannot be read, so nothing of it is swept"]
 
 
 def test_what_a_launch_left_without_a_machine_is_taken(memory: Memory) -> None:

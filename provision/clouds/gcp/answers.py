@@ -53,7 +53,7 @@ def _strings(text: str) -> dict[str, str]:
     """The entries of a JSON object of strings; none where the text is not one, since anybody in the project may have written it."""
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(k): str(v) for k, v in data.items()} if isinstance(data, dict) else {}
 
@@ -113,8 +113,9 @@ def notices_of(raw: Any) -> tuple[str, ...]:
         latest = f", at the latest {coming.latest_window_start_time}" if coming.latest_window_start_time else ""
         kind = coming.type_.lower() if coming.type_ else "planned"
         texts.append(f"{kind} maintenance ({coming.maintenance_status.lower() or 'pending'}) from {coming.window_start_time}{latest}")
-    ends, deadline = raw.resource_status.scheduling.termination_timestamp, tags_of(raw).get(base.DEADLINE_TAG, "")
-    if ends and not (deadline and abs(dt.datetime.fromisoformat(ends) - dt.datetime.fromisoformat(deadline)) <= _SAME):
+    ends = raw.resource_status.scheduling.termination_timestamp
+    moment, deadline = base.parsed_deadline(ends), base.parsed_deadline(tags_of(raw).get(base.DEADLINE_TAG, ""))
+    if ends and not (moment and deadline and abs(moment - deadline) <= _SAME):
         texts.append(f"deleted by its time limit at {ends}, which is not its deadline")
     if raw.scheduling.provisioning_model == "SPOT" and _STATES.get(raw.status) in {"stopping", "shutting-down"}:
         texts.append("spot: Google is taking it back, or it is being stopped")

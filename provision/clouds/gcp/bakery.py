@@ -184,6 +184,6 @@ def _tags(text: str) -> dict[str, str]:
     """The tags of a description; none where it is not ours, since anybody in the project may have written it."""
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(key): str(value) for key, value in data.items()} if isinstance(data, dict) else {}

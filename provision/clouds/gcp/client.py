@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import google.auth
 import google.auth.transport.requests
+import google.oauth2.credentials
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError
@@ -91,8 +92,6 @@ def _credentials(access: GcpAccess) -> Credentials:
     """For another place than Google's: what the access has, and nothing of the user's."""
     if access.token is None:
         return AnonymousCredentials()  # type: ignore[no-untyped-call]  # as above
-    import google.oauth2.credentials  # noqa: PLC0415 - for the embedded cloud alone
-
     return google.oauth2.credentials.Credentials(access.token)  # type: ignore[no-untyped-call]  # as above
 
 
