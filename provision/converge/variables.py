@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from provision import canonical
 from provision.catalog import read
-from provision.paths import cache_dir
 from provision.profile import egress
 from provision.profile.libraries import RELEASED
 from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv, environment_of
@@ -224,7 +223,7 @@ def _extras(lock: Lock) -> dict[str, Any]:
             }
             for name, build in builds
         ],
-        **({"extras_cuda_home": lock.cuda.home, "extras_cache": str(cache_dir() / "extras")} if builds else {}),
+        **({"extras_cuda_home": lock.cuda.home} if builds else {}),
         "extras_files": [{"path": path, "content": f"{line}\n"} for extra in extras for path, line in extra.files.items()],
     }
 
@@ -288,5 +287,4 @@ def _opencv_build(opencv: LockedOpenCv, cuda_home: str) -> dict[str, Any]:
         "opencv_tools": list(opencv.tools.wheels),
         "opencv_key": opencv.key,
         "opencv_cuda_home": cuda_home,
-        "opencv_cache": str(cache_dir() / "opencv"),
     }

@@ -50,6 +50,10 @@ getent passwd | while IFS=: read -r name _ uid _ _ home _; do
   rm -rf "$home/.ssh"
   if test "$uid" -eq 0 || { test "$uid" -ge 1000 && test "$uid" -lt 65534; }; then
     test -d "$home" || continue
+    if test -L "$home"; then echo "$home is a link, and root follows none in a home" >&2; exit 1; fi
+    # Root's until it is full again: a program of the user's that still runs puts no link where root writes.
+    chown root: "$home"
+    chmod go-w "$home"
     inside "$home"
     cp -a /etc/skel/. "$home/"
     chown -R "$name:" "$home"

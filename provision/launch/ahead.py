@@ -19,8 +19,8 @@ _LEAST_PYTHON: Final = (3, 11)
 def downloads(profile: Profile, lock: Lock) -> Downloads | None:
     """What can be downloaded before the set-up: the wheels of the lock and, with apt, the packages that no pin decides about.
 
-    None where the host does not set itself up, because its Python is older than Ansible's or a role builds a wheel that is kept here; and
-    where the profile has an authority of its own, which a new machine does not trust yet.
+    None where the host does not set itself up, because its Python is older than Ansible's; where a role builds a wheel from
+    source, for which pip asks its index; and where the profile has an authority of its own, which a new machine does not trust yet.
     """
     system = system_of(lock.os)
     own = not any(package.startswith("python3.") for package in system.python.packages)

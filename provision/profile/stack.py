@@ -92,7 +92,7 @@ class RayCluster(StrictModel):
 class Stack(StrictModel):
     """The software. `auto` is the newest supported version that works on this GPU.
 
-    `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
+    `opencv: wheel` is without CUDA; `cuda` is built from source on each host, for this GPU's compute capability alone.
     `driver_build: dkms` builds the kernel modules on the host, `signed` takes those that the distribution signed, so that Secure Boot
     can stay on; `auto` is signed where `os.secure_boot` is required, and dkms otherwise.
     `containers: podman` runs containers without root; docker's service is root, and so is in effect each member of its group.
@@ -111,7 +111,7 @@ class Stack(StrictModel):
     frameworks: Frameworks = Frameworks()
     """The frameworks that are installed."""
     opencv: Literal["wheel", "cuda", "none"] = "none"
-    """Whether OpenCV is installed, and how. `cuda` is built on the first host, which takes long."""
+    """Whether OpenCV is installed, and how. `cuda` is built on each host, which takes long."""
     ffmpeg: bool = False
     """Whether FFmpeg is installed, with the encoders of the GPU where it has them."""
     tools: Annotated[tuple[Literal["gcc", "make", "cmake", "git", "tmux"], ...], Field(max_length=20, strict=False)] = (

@@ -82,10 +82,8 @@ def render(subject: ProfileSubject) -> dict[str, bytes]:
 
 
 def _variables(subject: ProfileSubject, roles: Sequence[str]) -> str:
-    """The document that `gpuprov apply` would pass, less the values that name a folder of this machine."""
+    """The document that `gpuprov apply` would pass."""
     values = variables(pin(subject.plan.profile, subject.plan.lock), subject.plan.lock, roles) | {"storage_owner": login(subject)}
-    for name in ("opencv_cache", "extras_cache"):
-        values.pop(name, None)
     return inert.document(values) + "\n"
 
 

@@ -341,7 +341,7 @@ def _software(register: _Register, plan: Plan, packages: Sequence[PackageItem]) 
     if profile.sources.wheels:
         why = "it cannot change what is installed, because every wheel must have a hash from the lock"
         register.add("wheel-index", "note", "Wheels come from another index", why, key="sources.wheels")
-    why = "the wheel is built on the first host and copied to the others, so it is only as trustworthy as that host"
+    why = "each host builds the wheel as root from the locked source; the wheel has no hash in the lock, and no other host takes it"
     if lock.opencv.source:
         register.add("built-here", "low", "OpenCV is built from source", why, narrower="`opencv: wheel`", key="stack.opencv")
     for name in (name for name, extra in lock.extras.items() if extra.build):

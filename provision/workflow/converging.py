@@ -31,7 +31,6 @@ from provision.workflow.session import Say, Session
 
 _LASTS_S: Final = 24 * 3600
 _MOST_SERIAL: Final = 64
-_BUILDING: Final = ("opencv", "extras")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,7 @@ def converge_host(
     """Run the roles and their groundwork on the host, in their order, and report each task as it starts and ends.
 
     The host runs them from a bundle, signed with this user's own key. Ansible runs here instead for this machine itself; for a prediction,
-    which leaves nothing on a host; for roles that build a wheel, which is kept here for the next host; and for a host whose Python or
-    OpenSSH is too old. Those of several hosts share an Ansible, by `shared`.
+    which leaves nothing on a host; and for a host whose Python or OpenSSH is too old. Those of several hosts share an Ansible, by `shared`.
 
     Raises:
         PlaybookFailedError: a task failed.
@@ -73,9 +71,8 @@ def converge_host(
     stopped = stop or threading.Event()
     selected = with_groundwork(in_order(asked.roles), asked.lock)
     values = told(asked.target, asked.profile, asked.lock, selected, login=asked.login, carried=asked.carried)
-    builds = any(role in selected and values.get(f"{role}_cache") for role in _BUILDING)
     run = RunEvents(asked.target, paths.private_dir(asked.folder.resolve()), on_task, diff=asked.diff, stopped=stopped)
-    if not (asked.target.is_local or asked.check or builds):
+    if not (asked.target.is_local or asked.check):
         if _there(session, run, config(selected, values, tags=selected, flags=flags_of(check=False, diff=asked.diff)), say):
             return run.result(selected)
         say("its Python or OpenSSH is too old to set itself up: Ansible runs here")

@@ -10,7 +10,7 @@ from shlex import quote
 import pytest
 
 from provision.converge.progress import Progress
-from provision.errors import HostUnreachableError
+from provision.errors import HostUnreachableError, PlaybookFailedError
 from provision.profile.lock import build
 from provision.profile.model import User
 from provision.rehearsal import rootfs
@@ -57,6 +57,32 @@ def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) ->
     assert host.lab.shell("ls /etc/sudoers.d/gpuprov-counters /usr/local/bin/with-counters 2>/dev/null || true") == ""
     host.undo("undo")
     assert host.lab.shell("getent group gpuprov-counters || true") == ""
+
+
+def test_a_persons_links_lead_root_nowhere(host: Host) -> None:
+    """Her folder of keys is another one: it keeps its owner, the run says what it found, and everybody else has their keys."""
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
+    people = (User(name="bo", ssh_keys=(key,)), User(name="cy", ssh_keys=(key,)))
+    host.asked = host.asked.model_copy(update={"users": people[:1]})
+    host.converge("base", ("base",))
+    bos, cys = (f"/home/{each.name}/.ssh/authorized_keys" for each in people)
+    assert host.lab.shell(f"sudo stat -c '%a %U' /home/bo/.ssh {bos}; sudo cat {bos}") == f"700 bo\n600 bo\n{key}"
+    assert host.converge("again", ("base",)).changed_tasks == ()
+
+    looks = "stat -c '%U:%G %a %i' /etc/systemd/system /etc/hostname; ls -A /etc/systemd/system; cat /etc/hostname"
+    before = host.lab.shell(looks)
+    host.lab.shell("sudo -u bo sh -c 'cd ~bo && mv .ssh s && ln -s /etc/systemd/system .ssh'")
+    host.asked = host.asked.model_copy(update={"users": people})
+    with pytest.raises(PlaybookFailedError, match=r"/home/bo/\.ssh is a link to /etc/systemd/system"):
+        host.converge("link", ("base",))
+    assert host.lab.shell(looks) == before
+    assert host.lab.shell(f"sudo cat {cys}") == key
+
+    # The file in it as well: what it leads to stays as it is, and a file of her own takes its place.
+    host.lab.shell(f"sudo -u bo sh -c 'cd ~bo && rm .ssh && mv s .ssh && ln -sf /etc/hostname {bos}'")
+    host.converge("file", ("base",))
+    assert host.lab.shell(looks) == before
+    assert host.lab.shell(f"sudo stat -c '%F %a %U' {bos}; sudo cat {bos}") == f"regular file 600 bo\n{key}"
 
 
 def drops(host: Host) -> int:

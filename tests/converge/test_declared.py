@@ -197,6 +197,21 @@ def test_what_a_choice_changes_is_said(tmp_path: Path) -> None:
     assert "gpuprov-counters" in grouped["base", "ada"]
 
 
+def test_roles_write_only_where_nobody_but_root_may(tmp_path: Path) -> None:
+    """A folder of somebody else may hold a link at any time. Keys are therefore written as the person; the data disk is given away."""
+    ours = "users: [{name: ada}] #"
+    rich = variant(tmp_path, ("counters: all-users", "counters: group"), ("opencv: wheel", "opencv: cuda"), ("users: [] #", ours))
+    found = [change for profile, lock in (rich, of("h100-train"), of("t4-debian")) for change in changes(profile, lock)]
+    paths = {
+        (change.role, change.target.removeprefix("mkdir ")) for change in found if change.target.removeprefix("mkdir ").startswith("/")
+    }
+    own = ("/etc/", "/usr/local/", "/usr/share/keyrings/", "/opt/gpuprov/", "/var/cache/gpuprov/")
+    elsewhere = {(role, path) for role, path in paths if not path.startswith((*own, "/usr/bin/python3"))}
+    assert elsewhere == {("base", "/home/ada/.ssh"), ("base", "/home/ada/.ssh/authorized_keys"), ("storage", "/data")}
+    given = [task["ansible.builtin.file"] for role in ROLES for task in tasks(role) if "ansible.builtin.file" in task]
+    assert [(task["path"], task["follow"]) for task in given] == [("{{ storage_mount }}", False)]
+
+
 def test_the_fabric_manager_is_said_where_there_is_an_nvswitch_and_the_module_only_with_nvlink_5(tmp_path: Path) -> None:
     unit, dropin = "nvidia-fabricmanager.service", "/etc/systemd/system/nvidia-fabricmanager.service.d/gpuprov.conf"
     told = {"t4-train": [], "h100x8-train": [unit]}

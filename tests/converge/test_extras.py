@@ -1,4 +1,4 @@
-"""Components that are built against PyTorch, and TensorRT, with small stand-ins: built once, kept, copied to the next host, undone."""
+"""Components that are built against PyTorch, and TensorRT, with small stand-ins: built once on each host, kept there, undone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from provision.converge import variables
 from provision.converge.progress import ConvergeResult
 from provision.converge.run import converge, undo
 from provision.profile.load import find, load
@@ -27,6 +26,7 @@ from .repository import Repository, packages
 
 pytestmark = pytest.mark.rehearsal
 BUILT = "/var/cache/gpuprov/extras"
+WHEEL = "flash_attn-0.1-py3-none-any.whl"
 PYTHON = "/opt/gpuprov/venvs/pytorch/bin/python"
 # It is built against a module of PyTorch's environment, and keeps what it was told.
 SETUP = """
@@ -74,16 +74,6 @@ def locked(asked: Profile, lab: Lab, repository: Repository) -> Lock:
     return made.model_copy(update={"extras": {**made.extras, "flash-attn": small}, "packages": {"extras": own}})
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variables, "cache_dir", lambda: kept)
-
-
 def key(locked: Lock) -> str:
     made: LockedExtra = locked.extras["flash-attn"]
     assert made.build is not None
@@ -97,23 +87,26 @@ def run(lab: Lab, asked: Profile, locked: Lock, folder: Path, **more: Any) -> Co
         return converge(lab.target, asked, ["extras"], lock=locked, run_dir=folder, login="ubuntu", on_progress=lambda _: None, **more)
 
 
-def test_check_mode_predicts_the_build_and_makes_nothing(lab: Lab, asked: Profile, locked: Lock, kept: Path, tmp_path: Path) -> None:
+def test_check_mode_predicts_the_build_and_makes_nothing(lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> None:
     predicted = run(lab, asked, locked, tmp_path / "run", check=True)
     assert {"extras: Make the wheel's folder", "extras: Build the wheel"} <= set(predicted.changed_tasks)
     assert lab.shell(f"ls -d {BUILT} /opt/gpuprov/venvs/pytorch-build", check=False) == ""
-    assert list(kept.rglob("*")) == []
 
 
-def test_it_is_built_against_pytorch_as_locked_and_kept_for_the_next_host(
-    lab: Lab, asked: Profile, locked: Lock, kept: Path, tmp_path: Path
+def test_each_host_builds_against_pytorch_as_locked_and_takes_what_no_other_host_built(
+    lab: Lab, asked: Profile, locked: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GPUPROV_CACHE", str(tmp_path / "cache"))
+    kept = tmp_path / "cache" / "extras" / key(locked)
+    kept.mkdir(parents=True)
+    (kept / WHEEL).write_text("another host's")
+    (kept / "source.txt").write_text("")
     run(lab, asked, locked, tmp_path / "run")
     torch, force, arch, jobs, home = lab.shell(f"{PYTHON} -c 'import flash_attn as f; print(f.TORCH, *f.TOLD.values())'").split()
     assert (torch, force, arch, home) == ("stand-in", "TRUE", "90", locked.cuda.home)
     assert 1 <= int(jobs) <= 1 + int(lab.shell("awk '/MemTotal/ {print $2}' /proc/meminfo")) // (9 << 20)
-    on_host = lab.shell(f"ls {BUILT}/{key(locked)}").split()
-    assert [name for name in on_host if name.endswith(".whl")] == [path.name for path in kept.rglob("*.whl")]
-    assert (kept / "extras" / key(locked) / "source.txt").read_text().startswith("flash-attn==0.1 --hash=sha256:")
+    assert [name for name in lab.shell(f"ls {BUILT}/{key(locked)}").split() if name != "new"] == [WHEEL]
+    assert sorted(path.name for path in kept.iterdir()) == [WHEEL, "source.txt"]
     assert run(lab, asked, locked, tmp_path / "again").changed_tasks == ()
 
 
@@ -144,19 +137,3 @@ def test_undo_leaves_nothing_of_it_on_the_host(lab: Lab, tmp_path: Path) -> None
     assert {line.partition("==")[0] for line in installed} <= {"pip", "setuptools"}
     assert lab.shell("find /opt/gpuprov -name 'tensorrt*'; ls /etc/apt/preferences.d/gpuprov 2>/dev/null", check=False) == ""
     assert lab.shell("dpkg-query -W -f '${Status}' 'libnvinfer*' | grep ' installed'", check=False) == ""
-
-
-def test_what_is_kept_is_copied_and_nothing_is_built(lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> None:
-    lab.shell("sudo rm -r /srv/source")
-    changed = run(lab, asked, locked, tmp_path / "run").changed_tasks
-    assert "extras: Copy the wheel that another host built" in changed
-    assert "extras: Build the wheel" not in changed
-    assert lab.shell(f"{PYTHON} -c 'import flash_attn; print(flash_attn.TORCH)'") == "stand-in"
-    assert lab.shell("ls -d /opt/gpuprov/venvs/pytorch-build", check=False) == ""
-    assert run(lab, asked, locked, tmp_path / "again").changed_tasks == ()
-
-
-def test_a_kept_wheel_that_is_not_whole_is_not_used(lab: Lab, asked: Profile, locked: Lock, kept: Path, tmp_path: Path) -> None:
-    (kept / "extras" / key(locked) / "source.txt").unlink()
-    lab.shell(f"sudo rm {BUILT}/{key(locked)}/*.whl")
-    assert "extras: Build the wheel" in run(lab, asked, locked, tmp_path / "run", check=True).changed_tasks

@@ -55,7 +55,7 @@ def test_a_host_whose_python_is_older_than_ansibles_downloads_nothing() -> None:
     assert of("debian 12") is not None
 
 
-def test_where_a_role_builds_a_wheel_ansible_does_not_run_on_the_host() -> None:
+def test_where_a_role_builds_a_wheel_pip_asks_its_index() -> None:
     assert of(stack={**T4.dump()["stack"], "opencv": "cuda"}) is None
 
 

@@ -334,7 +334,9 @@ def test_a_unit_that_is_started_or_disabled_is_remembered_as_it_was(settle: Sett
 def test_a_file_gets_its_owner_and_its_group(modules: Modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owners: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(os, "chown", lambda _path, uid, gid: owners.append((uid, gid)))
+    monkeypatch.setattr(
+        os, "fchown", lambda _file, uid, gid: owners.append((uid, gid))
+    )  # not by its name, which may lead elsewhere by then
     monkeypatch.setattr(modules.load("modules.settle"), "ids", lambda owner, group: {("ann", "staff"): (1001, 1002)}[owner, group])
     file = {"path": str(tmp_path / "conf"), "content": "x", "owner": "ann", "group": "staff"}
     modules.call("settle", role="r", files=[file])

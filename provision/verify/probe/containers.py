@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 
 from counters import ncu_answer
@@ -152,9 +151,12 @@ def container_folder(owner):
         for name in ("root", "home", "run", "tmp"):
             os.mkdir(os.path.join(folder, name), 0o755)
         python = lay_out_root(folder + "/root")
-        for path, folders, files in os.walk(folder) if owner is not None else ():
-            for name in [path] + [os.path.join(path, each) for each in folders + files]:
+        # The folder itself comes last: until then nobody but root can enter it, and put a link where the next owner is set.
+        for path, folders, files in os.walk(folder, topdown=False) if owner is not None else ():
+            for name in [os.path.join(path, each) for each in folders + files]:
                 os.chown(name, owner, owner, follow_symlinks=False)
+        if owner is not None:
+            os.chown(folder, owner, owner)
         yield folder, python
 
 
@@ -212,15 +214,9 @@ def with_podman(has_gpu):
             return dict(answer, way="cdi" if has_gpu else "none", own_pids=not shares)
         finally:
             command(podman + ["unshare", "rm", "-rf", folder + "/home/store", folder + "/run/store"], 20, env=env, cwd=folder)
-            end_pause(folder + "/run")
-
-
-def end_pause(folder):
-    """End the process with which podman keeps a user's name space."""
-    for path, _, files in os.walk(folder):
-        if "pause.pid" in files:
-            with contextlib.suppress(OSError, ValueError):
-                os.kill(int(read(os.path.join(path, "pause.pid")) or ""), signal.SIGKILL)
+            # What keeps the user's name space for podman is ended as that user: the number is in a file of hers.
+            ending = ["-exec", "sh", "-c", 'kill -KILL "$(cat "$1")"', "sh", "{}", ";"]
+            command(step + ["find", folder + "/run", "-name", "pause.pid"] + ending, 10, env=env, cwd=folder)
 
 
 def docker_settings():
@@ -241,24 +237,24 @@ def docker_settings():
 
 
 def as_member_of_docker():
-    """The start of a command that is run as a member of the group docker, and whose folder it needs; None for our own."""
+    """The start of a command that is run as a member of the group docker."""
     try:
         group = grp.getgrnam("docker").gr_gid
     except KeyError:
         raise Unknown("there is no group docker") from None
     if os.geteuid() == 0:
-        return stepping_down("--groups=%d" % group), NOBODY
+        return stepping_down("--groups=%d" % group)
     if group in os.getgroups():
-        return [], None
+        return []
     if not shutil.which("sudo") or command(["sudo", "-n", "true"], 10)[0]:
         raise Unknown("this user is not a member of the group docker, and may not become one with sudo")
     ids = (os.geteuid(), os.getegid(), group)
-    return ["sudo", "-n", "setpriv", "--reuid=%d" % ids[0], "--regid=%d" % ids[1], "--groups=%d" % ids[2], "--inh-caps=-all"], None
+    return ["sudo", "-n", "setpriv", "--reuid=%d" % ids[0], "--regid=%d" % ids[1], "--groups=%d" % ids[2], "--inh-caps=-all"]
 
 
 def with_docker(has_gpu):
     """The program in a container of docker's service, started by a member of its group, with an image of these files that is removed."""
-    step, owner = as_member_of_docker()
+    step = as_member_of_docker()
     settings = docker_settings() or {"runtimes": [], "cdi": False}
     way = "none" if not has_gpu else "cdi" if settings["cdi"] else "runtime"
     gpus = {
@@ -266,7 +262,8 @@ def with_docker(has_gpu):
         "cdi": ["--device", "nvidia.com/gpu=all"],
         "runtime": ["--runtime=nvidia", "--env", "NVIDIA_VISIBLE_DEVICES=all", "--env", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"],
     }[way]
-    with container_folder(owner) as (folder, python):
+    with container_folder(None) as (folder, python):
+        os.chmod(folder, 0o755)  # noqa: S103 - a member of docker reads there, and nobody else writes
         env, image = dict(PLAIN, HOME=folder + "/home"), os.path.basename(folder) + ":probe"
         docker = step + ["docker"]
         archive = shutil.make_archive(folder + "/image", "tar", folder + "/root")

@@ -83,3 +83,63 @@ def test_a_file_of_docker_that_is_no_such_file_is_unknown(probe: Any, monkeypatc
         return
     with pytest.raises(probe.run.Unknown, match="not a JSON object"):
         probe.containers.docker_settings()
+
+
+@pytest.fixture
+def laid_out(probe: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What gets which owner, in that order; the container's root is one folder with one file."""
+    owners: list[tuple[str, int]] = []
+
+    def lay_out_root(root: str) -> str:
+        Path(root, "etc").mkdir()
+        Path(root, "etc", "passwd").write_text("x")
+        return "python3"
+
+    monkeypatch.setattr(probe.containers, "lay_out_root", lay_out_root)
+    monkeypatch.setattr(os, "chown", lambda path, uid, _gid, **_more: owners.append((path, uid)))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return owners
+
+
+def test_the_way_to_what_root_gives_away_is_given_away_last(probe: Any, laid_out: list[tuple[str, int]]) -> None:
+    """Once the folder is another user's, a name in it may lead anywhere."""
+    with probe.containers.container_folder(65534) as (folder, _):
+        given = [path.removeprefix(folder) for path, uid in laid_out if uid == 65534]
+    assert given[-1] == ""
+    assert sorted(given[:-1]) == ["/home", "/root", "/root/etc", "/root/etc/passwd", "/run", "/tmp"]
+
+
+def test_root_packs_an_image_in_no_folder_of_another_user(
+    probe: Any, laid_out: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def command(argv: list[str], _timeout_s: float, **_more: Any) -> tuple[int, str, str]:
+        ran.append(argv)
+        return 1, "", "Error: no service"
+
+    monkeypatch.setattr(probe.containers, "command", command)
+    monkeypatch.setattr(probe.containers, "as_member_of_docker", lambda: ["setpriv"])
+    monkeypatch.setattr(probe.containers, "docker_settings", lambda: None)
+    assert probe.containers.with_docker(has_gpu=False)["code"] == 1
+    assert (ran[0][:3], laid_out) == (["setpriv", "docker", "import"], [])
+
+
+def test_a_number_in_a_users_file_is_ended_as_that_user(
+    probe: Any, laid_out: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """She could name any process, or -1 for all of them."""
+    assert not laid_out
+    ran: list[list[str]] = []
+
+    def command(argv: list[str], _timeout_s: float, **more: Any) -> tuple[int, str, str]:
+        Path(more["cwd"], "run", "pause.pid").write_text("-1")
+        ran.append(argv)
+        return 1, "", "Error: no podman"
+
+    monkeypatch.setattr(probe.containers, "command", command)
+    monkeypatch.setattr(probe.containers, "stepping_down", lambda: ["setpriv"])
+    monkeypatch.setattr(os, "kill", lambda pid, _signal: pytest.fail(f"root ended {pid}"))
+    assert probe.containers.with_podman(has_gpu=False)["code"] == 1
+    assert all(argv[0] == "setpriv" for argv in ran)
+    assert any("pause.pid" in argv for argv in ran)

@@ -82,10 +82,10 @@ def write(path, content, mode, uid=0, gid=0):
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        if os.geteuid() == 0:
-            os.chown(partial, uid, gid)
-        os.chmod(partial, mode)  # last: a change of owner takes the bits setuid and setgid away
+            if os.geteuid() == 0:
+                os.fchown(descriptor, uid, gid)
+            os.fchmod(descriptor, mode)  # last: a change of owner takes the bits setuid and setgid away
+            os.fsync(descriptor)
         os.replace(partial, path)
     except BaseException:
         os.unlink(partial)
