@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from provision.clouds.fleet import BREAKER, Waves
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.launch.journal import check_name
 from provision.report.base import inert
+from provision.review.approval import admit_program
 from provision.review.where import Organisation
 from provision.workflow import audited, fleet, fleet_status
 from provision.workflow.fleet_failures import MemberFailures
@@ -66,7 +68,18 @@ def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
     name = check_name(given["name"] or up.name)
     up = dataclasses.replace(up, name=name, without_gpu=given["without_gpu"])
     store = fleet.store_of(up.profile, given["store"], approved=up.bundle is not None)
-    return fleet.FleetRequest(up, given["count"], store, fleet.own_program(given["program"]))
+    return fleet.FleetRequest(up, given["count"], store, _program(given))
+
+
+def _program(given: dict[str, Any]) -> bytes | None:
+    """The user's own program, where nothing but what was signed may run."""
+    if given["program"] is not None:
+        admit_program(given["bundle"], given["organisation"])
+    return fleet.own_program(given["program"])
+
+
+def _digest(program: bytes | None) -> str:
+    return hashlib.sha256(program).hexdigest() if program is not None else ""
 
 
 @command.command("plan")
@@ -119,8 +132,11 @@ def up_command(**given: Any) -> None:
     """Make a fleet from a profile, or go on where a run before this one stopped. The members come by themselves."""
     session = Session.open()
     request = _request(session, given)
+    name, rehearsed = request.up.name, given["rehearse"] is not None
     with (
-        audited.changing(session, "fleet up", request.up.name, rehearsal=given["rehearse"] is not None, count=request.size),
+        audited.changing(
+            session, "fleet up", name, rehearsal=rehearsed, by=request.up, count=request.size, program=_digest(request.program)
+        ),
         narration() as narrator,
     ):
         record = fleet.up(session, request, say=narrator.say)
@@ -228,8 +244,8 @@ def roll_command(*, name: str, **given: Any) -> None:
     if profile is not None or bundle is not None:
         _, rolled, _ = fleet.known(session, name)  # a rehearsed one is set up by the lock of this machine's system
         request = request_for(session, profile, bundle, given["organisation"], rehearsal=rolled.cloud if rolled.rehearsal else None)
-    waves, program = Waves(pause_s=int(options.seconds(given["pause"]))), fleet.own_program(given["program"])
-    with audited.changing(session, "fleet roll", name), narration() as narrator:
+    waves, program = Waves(pause_s=int(options.seconds(given["pause"]))), _program(given)
+    with audited.changing(session, "fleet roll", name, by=request, program=_digest(program)), narration() as narrator:
         record = fleet.roll(session, name, request, program, waves, say=narrator.say, instead=given["instead"])
     data = {"fleet": name, "program": record.program}
     options.show(data, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=given["as_json"])

@@ -1,4 +1,4 @@
-"""What a certificate says: evidence compared with the review that it was made for, and judged again where this version can.
+"""What a certificate says: evidence compared with the review that it was made for, and its facts judged again.
 
 A certificate is only as good as its evidence, because whoever makes evidence can invent facts. Evidence that contradicts itself is
 refused: changed parts, another review, a report that does not follow from the facts.
@@ -19,7 +19,7 @@ from provision.review.sign import Signature
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
 from provision.verify.evidence import MADE_BY, Evidence, HostEvidence
-from provision.verify.finding import Finding, exit_code, fails
+from provision.verify.finding import Finding, Report, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
 
@@ -27,6 +27,7 @@ VERDICTS: Final = {EXIT_OK: "holds", EXIT_FAILED_CHECK: "does not hold", EXIT_UN
 _GROUPS: Final = ("fails", "unknown", "warns", "holds", "excused", "idle")
 _ASK_AGAIN: Final = "ask for evidence that `gpuprov verify` wrote"
 _NAMED_HOSTS: Final = 3
+_SAME_DAY: Final = dt.timedelta(days=1)  # a run may pass midnight, and clocks differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +134,14 @@ def certificate(evidence: Evidence, agreement: Agreement, now: dt.datetime) -> C
     bundle = agreement.bundle
     _belongs_to(evidence, bundle)
     unselected, below_tier = _omissions(evidence, bundle)
+    parts = tuple(_certified(evidence, host, bundle, now.astimezone(dt.UTC).date()) for host in evidence.hosts)
+    verdicts = {part.verdict for part in parts}
     return Certificate(
         profile=bundle.profile.name,
         purpose=bundle.profile.purpose,
         owner=f"{bundle.profile.owner.name} <{bundle.profile.owner.email}>",
-        verdict=exit_code([host.report for host in evidence.hosts], strict=evidence.conditions.strict),
-        parts=tuple(_certified(evidence, host, bundle) for host in evidence.hosts),
+        verdict=next((code for code in (EXIT_FAILED_CHECK, EXIT_UNKNOWN) if code in verdicts), EXIT_OK),
+        parts=parts,
         left_out=tuple(check.id for check in CHECKS if check.id in unselected or check.id in below_tier),
         below_tier=below_tier,
         approvals=agreement.signatures,
@@ -194,34 +197,38 @@ def _omissions(evidence: Evidence, bundle: Bundle) -> tuple[frozenset[str], tupl
     return unselected, tuple(check for check in below if check not in unselected)
 
 
-def _judged_again(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> bool:
-    """Whether the report follows from the facts; False where another version made it, which may have other checks.
-
-    That is what was found, the notes, and when the host was observed.
+def _judged(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> Report:
+    """What the facts say by the checks of this version, whichever made the evidence; of a host without facts, that nobody observed it.
 
     Raises:
-        EvidenceRefusedError: it does not follow.
+        EvidenceRefusedError: the report in the evidence does not follow, or its day is before the facts'. Of another version only the
+            facts count: its checks may be others, so its report is neither compared nor believed.
     """
+    conditions = evidence.conditions
     if host.facts is None:
-        follows = [finding.check for finding in host.report.findings] == [REACHABLE] and host.report.exit_code() == EXIT_UNKNOWN
-    elif evidence.made_by != MADE_BY:
-        return False
+        report = host.report
+        follows = [finding.check for finding in report.findings] == [REACHABLE] and report.exit_code() == EXIT_UNKNOWN
     else:
-        conditions = evidence.conditions
+        day = _day(conditions.on)
         report = judge(
             host.facts,
             pin(bundle.profile, bundle.lock),
             host=host.host,
             selection=Selection(frozenset(conditions.only), frozenset(conditions.skip), conditions.tier),
             without_gpu=conditions.without_gpu,
-            today=_day(conditions.on),
+            today=day,
         )
+        if _day(report.observed_at[:10]) - day > _SAME_DAY:
+            msg = (
+                f"{host.host!a} was observed on {report.observed_at[:10]} and judged as of {day}, when waivers counted that may have ended"
+            )
+            raise EvidenceRefusedError(msg, hint=_ASK_AGAIN)
         told = (host.report.findings, host.report.notes, host.report.observed_at)
-        follows = told == (report.findings, report.all_notes(strict=conditions.strict), report.observed_at)
+        follows = evidence.made_by != MADE_BY or told == (report.findings, report.all_notes(strict=conditions.strict), report.observed_at)
     if not follows:
         msg = f"the findings on {host.host!a}, or the notes and the time beside them, do not follow from the facts in the evidence"
         raise EvidenceRefusedError(msg, hint=f"{_ASK_AGAIN}; somebody changed this one and its digests")
-    return host.facts is not None
+    return report
 
 
 def _day(text: str) -> dt.date:
@@ -232,9 +239,8 @@ def _day(text: str) -> dt.date:
         raise EvidenceRefusedError(msg, hint=_ASK_AGAIN) from error
 
 
-def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> CertifiedHost:
-    again = _judged_again(evidence, host, bundle)
-    report, strict = host.report, evidence.conditions.strict
+def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle, today: dt.date) -> CertifiedHost:
+    report, strict = _judged(evidence, host, bundle), evidence.conditions.strict
     waivers = {waiver.check: waiver for waiver in bundle.profile.verify.waivers}
     waived = [finding for finding in report.findings if finding.outcome == "waived" and finding.excuse != "without-gpu"]
     for finding in waived:
@@ -246,6 +252,9 @@ def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> Certif
         if not (evidence.conditions.without_gpu and finding.needs_gpu):
             msg = f"{finding.check!a} is excused on {host.host!a}, and it is not of a GPU part that --without-gpu left out"
             raise EvidenceRefusedError(msg, hint=_ASK_AGAIN)
+
+    ended = (waivers[finding.check] for finding in waived)
+    over = [f"the waiver of {waiver.check} counted, and ended on {waiver.expires}" for waiver in ended if waiver.expires < today]
 
     def with_outcome(outcome: str) -> tuple[Finding, ...]:
         return tuple(finding for finding in report.findings if finding.outcome == outcome)
@@ -261,7 +270,7 @@ def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> Certif
         waived=tuple(WaivedFinding(finding, waivers[finding.check]) for finding in waived),
         excused=tuple(excused),
         idle=with_outcome("not-applicable"),
-        notes=tuple(dict.fromkeys(report.all_notes(strict=strict))),  # evidence says of --strict itself
-        again=again,
+        notes=tuple(dict.fromkeys([*report.all_notes(strict=strict), *over])),  # evidence says of --strict itself
+        again=host.facts is not None,
         digests=dict(host.sha256),
     )

@@ -92,6 +92,18 @@ def admit(submission: Submission | None, bundle: Path | None, organisation: Orga
     return Admission(submission.profile)
 
 
+def admit_program(bundle: Path | None, organisation: Organisation) -> None:
+    """See that a program of the user's may run as root beside what was signed: its digest is in no statement.
+
+    Raises:
+        PolicyViolatedError: the rules demand signatures.
+    """
+    policy_file = rules_for(organisation, read_bundle(bundle) if bundle is not None else None)
+    if policy_file is not None and policy_file.policy.signatures is not None:
+        msg = f"the rules {policy_file.policy.name} require signatures, and nobody has signed the program"
+        raise PolicyViolatedError(msg, hint="leave --program out: the members then set themselves up by the signed bundle")
+
+
 def _admit_bundle(submission: Submission | None, bundle: Bundle, organisation: Organisation, now: dt.datetime) -> Admission:
     if submission is not None:
         _check_unchanged(submission, bundle)

@@ -72,4 +72,7 @@ def _notes(certificate: Certificate) -> Iterator[str]:
     if not certificate.counted:
         yield "this review has no verified signature that counts"
     if not all(host.again for host in certificate.parts):
-        yield f"not every host was judged again: the evidence is by {certificate.evidence_by}, or a host could not be observed"
+        yield "not every host was judged again: one could not be observed"
+    if certificate.evidence_by != certificate.made_by:
+        own = f"its facts were judged again by {certificate.made_by}, and its own findings do not count"
+        yield f"the evidence is by {certificate.evidence_by}: {own}"

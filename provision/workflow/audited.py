@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision import canonical
+from provision.clouds.base import NAME
 from provision.launch.audit import Ending, Safe, Undertaking
+from provision.launch.fleets import Fleets
 from provision.profile import load
 
 if TYPE_CHECKING:  # what they import would slow the commands that need none of it
@@ -73,21 +75,29 @@ def approving(session: Session, bundle: Bundle, principal: str, days: int) -> Ab
 
 
 def changing(
-    session: Session, command: str, name: str, *, rehearsal: bool | None = None, **arguments: Safe
+    session: Session, command: str, name: str, *, rehearsal: bool | None = None, by: UpRequest | None = None, **arguments: Safe
 ) -> AbstractContextManager[Ending]:
-    """The other commands: what they change is what was launched, by the profile and the lock of its launch.
+    """The other commands: what they change is what was launched, by the profile and the lock of its launch or fleet, or `by` new ones.
 
-    `rehearsal` counts only where the journal does not know the launch.
+    `rehearsal` counts only where nothing is known of the launch.
     """
-    record = session.journal.of(name)  # none has an empty name
+    # No launch and no fleet has an empty name, or one that none could have.
+    record = session.journal.of(name) or (Fleets(session.state / "fleets").get(name) if NAME.fullmatch(name) else None)
+    if by is not None:
+        profile, lock = load.digest(by.profile), by.lock.digest
+    else:
+        profile = record.profile_digest if record else ""
+        lock = canonical.digest(record.lock) if record and record.lock else ""
     return session.audit.undertaken(
         Undertaking(
             command,
             name,
             rehearsal=record.rehearsal if record else bool(rehearsal),
             arguments=arguments,
-            profile=record.profile_digest if record else "",
-            lock=canonical.digest(record.lock) if record and record.lock else "",
+            profile=profile,
+            lock=lock,
+            statement=(by.bundle if by else None) or "",
+            approvals=by.approvals if by else (),
         )
     )
 

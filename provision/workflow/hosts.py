@@ -118,7 +118,7 @@ def subjects_of(
     locks: dict[bool, Lock | None] = {}
     subjects = []
     for host in hosts:
-        record = session.journal.get(host.name) if session.ssh.knows(host.name) else None
+        record = session.journal.of(host.name) if session.ssh.knows(host.name) else None
         rehearsal = record is not None and record.rehearsal
         if rehearsal not in locks:
             locks[rehearsal] = session.lock_for(host.name, name, profile)

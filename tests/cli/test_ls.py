@@ -94,7 +94,7 @@ def test_machines_are_chosen_by_their_tags(call: Call, cloud: Rehearsal, tmp_pat
         ("gpuprov:deadline", "0001-01-01T00:00:00+23:59", "deadline"),
         ("gpuprov:deadline", "9999-12-31T23:59:59-23:59", "deadline"),
         ("gpuprov:deadline", "soon", "deadline"),
-        ("gpuprov:name", "../../../tmp/x", "group"),
+        ("gpuprov:name", "../../../x", "group"),
         ("gpuprov:login", "debian\n  ProxyCommand sh -c 'touch ran'\n# ", "login"),
     ],
 )

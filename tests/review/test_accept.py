@@ -64,8 +64,17 @@ def later(data: Any) -> None:
     data["hosts"][0]["report"]["observed_at"] = "2030-01-01T00:00:00Z"
 
 
+def before(data: Any) -> None:
+    data["how"]["on"] = "2026-10-01"
+
+
+def nothing_found(data: Any) -> None:
+    data["made_by"] = "gpuprov 0.0.9"
+    data["hosts"][0]["report"]["findings"] = []
+
+
 def excused(data: Any) -> None:
-    """What failed is no check of the GPU, and nobody left the GPU part out. Another version is not judged again."""
+    """What failed is no check of the GPU, and nobody left the GPU part out."""
     data["made_by"] = "gpuprov 0.0.1"
     finding = next(each for each in data["hosts"][0]["report"]["findings"] if each["outcome"] == "fail")
     finding |= {"outcome": "waived", "excuse": "without-gpu", "hint": ""}
@@ -91,16 +100,13 @@ def twice(data: Any) -> None:
         (without_review, "belongs to no review"),
         (of_another, "belongs to another statement"),
         (better, "do not follow from the facts"),
-        (waived, "the profile has no waiver of it"),
         (another_lock, "judged against another lock"),
         (another_profile, "judged against another profile"),
         (no_facts, "do not follow from the facts"),
         (no_hosts, "there is no host"),
         (noted, "do not follow from the facts"),
         (later, "do not follow from the facts"),
-        (excused, "not of a GPU part that --without-gpu left out"),
-        (excused_with_the_gpu, "not of a GPU part that --without-gpu left out"),
-        (excused_beside_the_gpu, "not of a GPU part that --without-gpu left out"),
+        (before, "when waivers counted that may have ended"),
         (twice, "more than once"),
     ],
 )
@@ -169,11 +175,21 @@ def test_every_part_of_evidence_is_bound(desk: Desk) -> None:
         assert (code, "the choice of checks or the version was changed" in err) == (2, True), part
 
 
-def test_evidence_of_another_version_is_not_judged_again_and_the_page_says_so(desk: Desk) -> None:
+def test_evidence_of_another_version_is_judged_by_its_facts_and_the_page_says_so(desk: Desk) -> None:
     assert desk.verify("e", *ONLY)[0] == 0
     desk.forge("e", lambda data: data.update(made_by="gpuprov 0.0.1"))
     assert desk.accept("e")[0] == 0
-    assert "not every host was judged again" in desk.page
+    assert "its own findings do not count" in desk.page
+
+
+@pytest.mark.parametrize("change", [nothing_found, waived, excused, excused_with_the_gpu, excused_beside_the_gpu])
+def test_what_another_version_is_said_to_have_found_is_not_believed(desk: Desk, change: Callable[[Any], None]) -> None:
+    """The facts show an old Python, whatever the report and its digests say."""
+    assert desk.verify("e", *ONLY, **OLD_PYTHON)[0] == 1
+    desk.forge("e", change)
+    code, out, err = desk.accept("e", "--json")
+    assert code == 1, err
+    assert [finding["check"] for finding in json.loads(out)["parts"][0]["fails"]] == ["python3"]
 
 
 def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:

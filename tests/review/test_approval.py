@@ -304,3 +304,20 @@ def test_a_profile_without_a_lock_is_locked_with_what_is_supported_that_day(prof
     read = load.load(profile)
     for today in (TODAY, dt.date(2030, 1, 1)):
         assert Submission.read(profile, today).lock() == build(read, today)
+
+
+@pytest.mark.parametrize("of_bundle", [False, True])
+def test_a_program_that_nobody_signed_does_not_run_where_the_rules_demand_signatures(
+    tmp_path: Path, people: People, *, of_bundle: bool
+) -> None:
+    """The rules may be this machine's or those in the bundle."""
+    path = bundled(tmp_path, people, "alice", "bob", policy=TWO) if of_bundle else None
+    with pytest.raises(PolicyViolatedError) as refused:
+        approval.admit_program(path, Organisation() if of_bundle else Organisation(policy=rules(tmp_path, TWO)))
+    assert refused.value.message == "the rules isa-rules require signatures, and nobody has signed the program"
+    assert "--program" in refused.value.hint
+
+
+def test_a_program_runs_where_nothing_is_to_be_signed(tmp_path: Path) -> None:
+    approval.admit_program(None, Organisation())
+    approval.admit_program(None, Organisation(policy=rules(tmp_path, b"schema: 1\nname: isa\ncontact: isa@example.com\n")))

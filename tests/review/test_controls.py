@@ -32,10 +32,12 @@ def test_every_check_has_a_key_that_exists_and_every_role_a_thread() -> None:
 LIBRARIES = {"tensorrt", "transformer-engine", "flash-attention"}  # the profile asks for none of them
 
 
+@pytest.mark.parametrize("counters", ["all-users", "group", "admin-only"])
 @pytest.mark.parametrize("tier", ["quick", "standard", "perf"])
-def test_what_is_not_judged_is_what_the_judge_leaves_out(tier: str) -> None:
+def test_what_is_not_judged_is_what_the_judge_leaves_out(tier: str, counters: str) -> None:
     profile: Profile = good.PROFILE
-    profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": tier})})
+    gpu = profile.gpu.model_copy(update={"counters": counters})
+    profile = profile.model_copy(update={"gpu": gpu, "verify": profile.verify.model_copy(update={"tier": tier})})
     found = content(profile, shipped("t4-train")[1], b"")
     judged = {finding.check: finding.outcome for finding in judge(good.facts(), profile).findings}
     for control in found.controls:

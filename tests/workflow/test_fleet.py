@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -507,3 +508,23 @@ def test_members_without_a_known_price_are_counted_as_such(groups: AwsGroups, ca
     found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
     assert [(row["usd_per_hour"], row["cost_usd"], row["to_deadline_usd"]) for row in found["rows"]] == [(None, None, None)] * 2
     assert (found["total"]["machines"], found["total"]["unpriced"]) == (2, 2)
+
+
+@pytest.mark.parametrize("where", ["aws"], indirect=True)
+def test_the_log_says_by_what_a_fleet_was_changed(
+    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """And rules that demand signatures refuse a program that nobody signed, before anything is made."""
+    del groups
+    program, policy = tmp_path / "program", tmp_path / "policy.yml"
+    program.write_text("#!/bin/sh\nuptime\n")
+    policy.write_text("schema: 1\nname: isa\ncontact: isa@example.com\nsignatures: {required: 1}\n")
+    assert call("fleet", "roll", "ff", "--program", str(program), "--policy", str(policy))[0] == 2
+    assert call(*words, "--program", str(program))[0] == 0
+    assert call("fleet", "scale", "ff", "3")[0] == 0
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
+    intents = [entry for entry in json.loads(call("log", "--json")[1])["entries"] if entry["event"] == "intent"]
+    assert [entry["command"] for entry in intents] == ["fleet up", "fleet scale", "fleet down"]
+    assert len({(entry["profile"], entry["lock"]) for entry in intents}) == 1
+    assert all(len(entry["profile"]) == len(entry["lock"]) == 64 for entry in intents)
+    assert intents[0]["arguments"]["program"] == hashlib.sha256(program.read_bytes()).hexdigest()

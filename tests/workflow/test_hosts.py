@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from provision.errors import InstanceNotFoundError, UsageError
+from provision.launch.journal import Machine, Record
 from provision.profile import load, lockfile
+from provision.rehearsal import rootfs
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session
 
 PROFILE = load.load(load.find("t4-train"))
 LOCK = lockfile.read(Path("profiles/t4-train.lock.yml"))
+RECORD = Record(
+    name="x",
+    launch_id="1" * 32,
+    rehearsal=False,
+    profile=PROFILE.dump(),
+    profile_digest="",
+    created_at="2026-11-21T00:00:00+00:00",
+    deadline="2026-11-22T00:00:00+00:00",
+)
 
 
 def test_each_host_counts_once_in_the_order_of_the_names(tmp_path: Path) -> None:
@@ -35,3 +47,17 @@ def test_what_was_signed_counts_on_every_host_and_what_was_launched_on_its_own(t
     assert [(subject.profile.name, subject.lock == LOCK) for subject in named] == [("t4-train", True)] * 2
     with pytest.raises(InstanceNotFoundError):
         subjects_of(session, hosts, None)
+
+
+def test_a_real_host_is_never_judged_by_the_lock_of_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`m-1` is one of two machines of the rehearsal `m`, and `real` is a machine of its own; in either order."""
+    session = Session.open()
+    session.ssh.folder.mkdir(parents=True, exist_ok=True)
+    machines = (Machine("m-1", "i-1", "aws", "us-east-1"), Machine("m-2", "i-2", "aws", "us-east-1"))
+    for record in (replace(RECORD, name="m", rehearsal=True, machines=machines), replace(RECORD, name="real", launch_id="2" * 32)):
+        session.journal.put(record)
+    monkeypatch.setattr(type(session.ssh), "knows", lambda _home, _name: True)
+    for names in (["m-1", "real"], ["real", "m-1"]):
+        hosts = targets(session, HostNames(names), folder=tmp_path)
+        systems = {each.target.name: each.lock.os for each in subjects_of(session, hosts, "t4-train") if each.lock}
+        assert systems == {"real": LOCK.os, "m-1": rootfs.system()}

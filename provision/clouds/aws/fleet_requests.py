@@ -100,8 +100,12 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
 def template_data(order: FleetOrder, region: str, *, image: str, root: str, group: str, endpoint: str | None) -> dict[str, Any]:
     """LaunchTemplateData: what RunInstances would get for one machine, but for its number, its token and its first boot."""
     data = run_instances(order.machine, region, group, root)
-    for name in ("MinCount", "MaxCount", "ClientToken", "Placement"):
+    for name in ("MinCount", "MaxCount", "ClientToken"):
         data.pop(name, None)
+    # Tenancy and placement group are promised; the zone is that of the subnet which the group chooses.
+    placement = {key: value for key, value in data.pop("Placement", {}).items() if key != "AvailabilityZone"}
+    if placement:
+        data["Placement"] = placement
     encoded = base64.b64encode(user_data(order, region, endpoint).encode()).decode()
     return {**data, "ImageId": image, "UserData": encoded, "IamInstanceProfile": {"Name": role_of(order.machine).instance_profile}}
 

@@ -1,6 +1,7 @@
 """The fleets of AWS against the embedded cloud without hosts: what is made, in which order, and who may do it."""
 
 import base64
+import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -18,6 +19,7 @@ from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.place import AwsPlace
+from provision.clouds.aws.requests import run_instances
 from provision.clouds.fleet import FleetOrder, Waves
 from provision.errors import CloudInvalidError, CloudUnsupportedError, NameTakenError, PermissionRefusedError, UsageError
 from provision.rehearsal import control
@@ -279,3 +281,30 @@ def test_the_template_holds_the_digest_so_that_one_version_is_one_program() -> N
     data = fleet_requests.template_data(one, REGION, image="ami-1", root="/dev/sda1", group="sg-1", endpoint=None)
     assert one.digest in base64.b64decode(data["UserData"]).decode()
     assert not {"MinCount", "MaxCount", "ClientToken"} & set(data)
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        {"tenancy": "dedicated"},
+        {"placement_group": "ours"},
+        {"tenancy": "dedicated", "placement_group": "ours"},
+        {"reservation": "cr-0123456789abcdef0"},
+        {},
+    ],
+    ids=str,
+)
+def test_a_member_is_asked_for_with_all_that_a_single_machine_of_the_place_has(capacity: dict[str, str]) -> None:
+    """What the review promises of a place is promised of a fleet there too. What differs is the first boot, the number and the zone."""
+    given = an_order()
+    place = AwsPlace.model_validate({**given.machine.place.model_dump(), "capacity": capacity or None})
+    machine = dataclasses.replace(given.machine, place=place, zone=f"{REGION}a")
+    alone = run_instances(machine, REGION, "sg-1", "/dev/sda1")
+    member = fleet_requests.template_data(
+        dataclasses.replace(given, machine=machine), REGION, image="ami-1", root="/dev/sda1", group="sg-1", endpoint=None
+    )
+    assert alone["Placement"].pop("AvailabilityZone") == f"{REGION}a"
+    own = {"MinCount", "MaxCount", "ClientToken", "UserData", "ImageId", "IamInstanceProfile"}
+    assert {key: value for key, value in member.items() if key not in own} == {
+        key: value for key, value in alone.items() if key not in own and value
+    }
