@@ -297,6 +297,7 @@ def test_the_template_holds_the_digest_so_that_one_version_is_one_program() -> N
 def test_a_member_is_asked_for_with_all_that_a_single_machine_of_the_place_has(capacity: dict[str, str]) -> None:
     """What the review promises of a place is promised of a fleet there too. What differs is the first boot, the number and the zone."""
     given = an_order()
+    assert given.machine.place is not None
     place = AwsPlace.model_validate({**given.machine.place.model_dump(), "capacity": capacity or None})
     machine = dataclasses.replace(given.machine, place=place, zone=f"{REGION}a")
     alone = run_instances(machine, REGION, "sg-1", "/dev/sda1")
