@@ -223,13 +223,13 @@ def _fail(error: GpuprovError, words: Sequence[str], shared: Mapping[str, Any]) 
     colours = [value for option, value in itertools.pairwise(flat) if option == "--color"]
     colour = _decided(colours[-1] if colours else None)
     click.secho(f"error[{error.code}]: ", fg="red", bold=True, nl=False, err=True, color=colour)
-    click.echo(_inert(error.message), err=True)
+    click.echo(inert(error.message), err=True)
     click.secho("hint: ", fg="cyan", nl=False, err=True, color=colour)
-    click.echo(_inert(error.hint), err=True)
+    click.echo(inert(error.hint), err=True)
     see = f"gpuprov explain-error {error.code}"
     click.secho(f"see: {see}", dim=True, err=True, color=colour)
     if detail:
-        click.echo(f"detail: {_inert(detail)}", err=True)
+        click.echo(f"detail: {inert(detail)}", err=True)
     if "--json" in before and next((word for word in before if word in COMMANDS), "") != _SPEAKS_TO_HOSTS:
         from provision.cli.options import print_json  # noqa: PLC0415 - of use for programs alone
 
@@ -238,6 +238,6 @@ def _fail(error: GpuprovError, words: Sequence[str], shared: Mapping[str, Any]) 
     return error.exit_code
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """A text without the characters that a terminal obeys: it may quote what stands in a stranger's file."""
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

@@ -199,9 +199,14 @@ def show(data: Any, *lines: str, as_json: bool) -> None:
         click.echo(line)
 
 
+# What json.dumps leaves and a terminal or a layout obeys: C1 and bidirectional controls, and lone surrogates, which no encoding takes.
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 def to_json(data: Any) -> str:
     """JSON for programs: stable keys, one document."""
-    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write(path: Path, text: str) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from provision.cli import inert
 from provision.errors import InterruptedRunError
 
 if TYPE_CHECKING:  # a command that neither converges nor verifies does not load them
@@ -79,6 +80,7 @@ class Narrator:
         self._write(f"{self._elapsed:6.1f} s  {text}")
 
     def _write(self, text: str) -> None:
+        text = inert(text)  # a host's messages and diffs are in it
         if self._terminal:
             self._terminal.console.print(text, markup=False)
         elif sys.stderr is not None:

@@ -43,3 +43,18 @@ def test_machines_that_are_set_up_at_once_have_whole_lines_and_each_step_once() 
     done = subprocess.run([sys.executable, "-c", MANY], check=True, capture_output=True, text=True)
     lines = [re.sub("^ *[0-9.]+ s  ", "", line) for line in done.stderr.splitlines()]
     assert sorted(lines) == sorted(f"m-{machine}: step {number}" for machine in range(16) for number in range(200))
+
+
+HOSTILE = """\
+from provision.cli.options import print_json
+from provision.cli.progress import narration
+with narration() as narrator:
+    narrator.say("lost: \\x1b]52;c;cm0K\\x07 \\x9b2J \\u202e \\ud800")
+print_json({"owner": "\\x9b2J \\u202e \\ud800 é"})
+"""
+
+
+def test_nothing_that_a_terminal_obeys_is_shown_as_it_came() -> None:
+    done = subprocess.run([sys.executable, "-c", HOSTILE], check=True, capture_output=True, text=True)
+    assert r"lost: \x1b]52;c;cm0K\x07 \x9b2J \u202e \ud800" in done.stderr
+    assert r'"owner": "\u009b2J \u202e \ud800 é"' in done.stdout
