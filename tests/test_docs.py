@@ -42,6 +42,14 @@ def headings(path: Path) -> set[str]:
     }
 
 
+def test_every_line_of_the_threat_model_has_a_test_that_exists() -> None:
+    rows = [line for line in (ROOT / "docs/reviewing/threat-model.md").read_text().splitlines() if line.startswith("| ")][2:]
+    assert len(rows) > 10
+    for row in rows:
+        file, _, test = row.rsplit("`", 2)[1].partition("::")
+        assert f"def {test}(" in (ROOT / file).read_text(), row
+
+
 def test_readme_is_short() -> None:
     lines = README.read_text().splitlines()
     assert len(lines) <= 150
