@@ -1,6 +1,7 @@
 """The hosts that `verify` looks at, by name, from the journal or from an Ansible inventory, and what should hold on each."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -76,12 +77,18 @@ def _inventory_targets(path: Path, folder: Path) -> list[Target]:
 
 
 def _read_inventory(path: Path) -> dict[str, Any]:
-    """The inventory as `ansible-inventory` prints it; empty where it prints none."""
+    """The inventory as `ansible-inventory` prints it, without the ansible.cfg of a folder or of the user; empty where it prints none."""
     program = Path(sys.executable).parent / "ansible-inventory"
     command = str(program) if program.exists() else shutil.which("ansible-inventory") or "ansible-inventory"
     try:
         result = subprocess.run(
-            [command, "-i", str(path), "--list"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+            [command, "-i", str(path), "--list"],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "ANSIBLE_CONFIG": os.devnull},
         )
         return dict(json.loads(result.stdout)) if result.returncode == 0 and path.exists() else {}
     except (OSError, subprocess.TimeoutExpired, ValueError):

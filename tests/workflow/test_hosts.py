@@ -61,3 +61,15 @@ def test_a_real_host_is_never_judged_by_the_lock_of_a_rehearsal(tmp_path: Path, 
         hosts = targets(session, HostNames(names), folder=tmp_path)
         systems = {each.target.name: each.lock.os for each in subjects_of(session, hosts, "t4-train") if each.lock}
         assert systems == {"real": LOCK.os, "m-1": rootfs.system()}
+
+
+def test_an_inventory_is_read_without_the_configuration_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder from a stranger may have an ansible.cfg that names plugins, which are programs."""
+    (tmp_path / "plug").mkdir()
+    (tmp_path / "plug" / "yaml.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory_plugins = ./plug\n")
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all:\n  hosts:\n    b: {}\n")
+    monkeypatch.chdir(tmp_path)
+    assert [host.name for host in targets(Session.open(), HostNames([], inventory=inventory), folder=tmp_path)] == ["b"]
+    assert not (tmp_path / "ran").exists()
