@@ -10,6 +10,7 @@ import click
 from provision.cli import options, tables
 from provision.cli.progress import narration
 from provision.clouds.base import parsed_deadline
+from provision.report.base import inert
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
 
@@ -36,7 +37,7 @@ def command(*, rehearse: bool, wide: bool, tags: dict[str, str], as_json: bool) 
     click.echo(_table(result.rows, wide=wide) if result.rows else "no instances")
     for row in result.rows:
         for notice in row.notices:
-            click.echo(f"{row.name}: {notice}")
+            click.echo(f"{inert(row.name)}: {inert(notice)}")
     for problem in result.problems:
         click.echo(f"not asked: {problem}", err=True)
 

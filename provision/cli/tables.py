@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from provision.launch.place import Attempt
+from provision.report.base import inert
 
 _NO_TERMINAL: Final = 400
 _UNKNOWN: Final = 80  # a terminal that does not know its size
@@ -73,5 +74,5 @@ def _grid(titles: Sequence[str], rows: Iterable[Sequence[str]], flows: str = "")
     for title in titles:
         grid.add_column(title, no_wrap=title != flows, overflow="fold" if title == flows else "ellipsis")
     for row in rows:
-        grid.add_row(*(Text(value) for value in row))
+        grid.add_row(*(Text("\n".join(inert(line) for line in value.split("\n"))) for value in row))
     return grid

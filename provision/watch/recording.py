@@ -110,6 +110,9 @@ def read(path: Path) -> Recording:
     if head.schema != SCHEMA:
         msg = f"{path} is a recording of another release: {head.schema[:40]!a}, and this one reads {SCHEMA}"
         raise FactsInvalidError(msg, hint="replay it with the release that wrote it")
+    if odd := next((host.name for host in head.hosts if not host.name.isprintable()), None):
+        msg = f"{path} names a host {odd[:40]!a}, which is no name"
+        raise FactsInvalidError(msg, hint=_HINT)
     whole = rest if raw.endswith(b"\n") else rest[:-1]
     hosts = tuple(
         WatchedHost(Target(host.name, ""), host.usd_per_hour, host.launched_at, host.ends_at, host.clocks_mhz) for host in head.hosts

@@ -87,6 +87,17 @@ def test_machines_are_chosen_by_their_tags(call: Call, cloud: Rehearsal, tmp_pat
         assert (code, "is not KEY=VALUE" in err) == (2, True), err
 
 
+def test_an_owner_who_speaks_to_the_terminal_is_shown_without_it(call: Call, cloud: Rehearsal) -> None:
+    launch(call)
+    (row,) = rows(call)
+    aws(cloud).create_tags(Resources=[row["id"]], Tags=[{"Key": "gpuprov:owner", "Value": "ada\x9b2J\u202egro"}])
+    for words in (("ls", "--rehearse", "--wide"), ("ls", "--rehearse", "--json"), ("cost", "--rehearse")):
+        out = call(*words)[1]
+        assert "\x9b" not in out
+        assert "\u202e" not in out
+        assert "gro" in out
+
+
 @pytest.mark.parametrize(
     ("tag", "value", "field"),
     [
