@@ -145,8 +145,9 @@ def test_the_policy_allows_no_other_key_no_other_alias_and_no_grant_to_anybody_b
     (grant,) = [statement for statement in named["Statement"] if statement["Sid"] == "GrantDiskKey"]
     grant["Condition"]["Bool"]["kms:GrantIsForAWSResource"] = "false"
     mine = keyed(rig.order(), "alias/mine")
+    other = keyed(rig.order(), arn())  # with a token of its own: that of an instance which has ended is spent
     for launched, allowed in (
-        (order, document(keyed(order, arn(account="123456789012")))),
+        (other, document(keyed(other, arn(account="123456789012")))),
         (order, named),
         (mine, document(keyed(mine, "alias/theirs"))),
     ):
