@@ -137,7 +137,7 @@ def test_what_only_this_machine_needs_is_set_up_on_it(home: dict[str, str]) -> N
 
 def test_a_host_outlives_its_image(home: dict[str, str], baked: dict[str, Any]) -> None:
     run(home, "bake", "remove", baked["image"]["id"], "--rehearse", "--yes")
-    run(home, "stop", "two-1")
+    run(home, "stop", "two-1", "--yes")
     run(home, "start", "two-1")
     run(home, "verify", "two-1", "--without-gpu")
     assert "nothing was baked" in gpuprov(home, "plan", baked["words"][0], "--ask", "--rehearse").stdout

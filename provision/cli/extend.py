@@ -1,7 +1,6 @@
 """`gpuprov extend`."""
 
 import dataclasses
-import datetime as dt
 
 import click
 
@@ -19,17 +18,15 @@ from provision.workflow.session import Session
 @options.in_rehearsal
 @options.as_json
 def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
-    """Move the deadline of HOST by TIME, such as 6h: at the cloud, in its tags and in the timer on each machine.
+    """Move the deadline of HOST by TIME, such as 6h or 1d, or to the `max` of its profile.
 
+    It is moved at the cloud, in its tags and in the timer on each machine.
     The new deadline is at most limits.deadline_h of the profile away, because that is what was signed. You can extend again later.
     """
-    more = dt.timedelta(seconds=options.seconds(time))
-    if not more:
-        msg = "TIME must be more than 0"
-        raise click.UsageError(msg)
+    more = options.extension(time)
     session = Session.open()
     with (
-        audited.changing(session, "extend", check_name(host), rehearsal=rehearse, seconds=more.total_seconds()) as ending,
+        audited.changing(session, "extend", check_name(host), rehearsal=rehearse, seconds=more.total_seconds() if more else time) as ending,
         narration(lambda: still_runs(session, host)) as narrator,
     ):
         extension = power.extend(session, host, more, rehearsal=rehearse, say=narrator.say)

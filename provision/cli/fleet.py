@@ -1,7 +1,6 @@
 """`gpuprov fleet`: groups of machines that the cloud keeps, heals and rolls."""
 
 import dataclasses
-import datetime as dt
 import hashlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -206,16 +205,16 @@ def scale_command(*, name: str, size: int, as_json: bool) -> None:
 @click.argument("time", metavar="TIME")
 @options.as_json
 def extend_command(*, name: str, time: str, as_json: bool) -> None:
-    """Move the deadline of a fleet by TIME, such as 6h. It acts on the group, and on no member.
+    """Move the deadline of a fleet by TIME, such as 6h or 1d, or to the `max` of its profile. It acts on the group, and on no member.
 
     The new deadline is at most limits.deadline_h of the profile away. You can extend again later. Some clouds refuse it.
     """
-    more = dt.timedelta(seconds=options.seconds(time))
-    if not more:
-        msg = "TIME must be more than 0"
-        raise click.UsageError(msg)
+    more = options.extension(time)
     session = Session.open()
-    with audited.changing(session, "fleet extend", check_name(name), seconds=more.total_seconds()) as ending, narration() as narrator:
+    with (
+        audited.changing(session, "fleet extend", check_name(name), seconds=more.total_seconds() if more else time) as ending,
+        narration() as narrator,
+    ):
         record, cost = fleet.extend(session, name, more, say=narrator.say)
         ending.results = {"deadline": record.deadline}
     price = f"{cost:.2f} USD from now until then by list price" if cost is not None else "the catalog has no price for it"

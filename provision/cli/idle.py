@@ -8,9 +8,10 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.errors import EXIT_UNKNOWN, UsageError
 from provision.launch.journal import check_name
-from provision.workflow import audited, idle_fleet
+from provision.workflow import audited, idle_fleet, power
 from provision.workflow.idle import IdleAction, IdleRequest, act, wait_until_idle
 from provision.workflow.interrupted import still_runs
+from provision.workflow.search import launch_machines
 from provision.workflow.session import Session
 
 
@@ -34,6 +35,7 @@ from provision.workflow.session import Session
 @click.option("--interval", "interval_s", type=click.FloatRange(0.5, 60), default=10.0, show_default=True, help="Seconds between samples.")
 @click.option("--keep", type=click.IntRange(0), default=0, metavar="N", help="With `shrink`: how many members the fleet keeps at least.")
 @click.option("--at-full-price", is_flag=True, help="Stop also where a machine that is off costs as much as one that runs.")
+@options.assume_yes
 @options.as_json
 @click.pass_context
 def command(
@@ -48,12 +50,14 @@ def command(
     interval_s: float,
     keep: int,
     at_full_price: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Wait until the machines of the launch NAME are idle, warn, and stop or remove all of them.
 
     They are watched as `monitor --until idle` does: what is missing counts as busy. Activity after the warning begins the wait again. The
-    deadline holds whether this runs or not.
+    deadline holds whether this runs or not. `--then stop` empties the disks inside a machine, when nobody is there to be asked: where there
+    are any, it asks before it watches, and needs --yes without a terminal.
 
     NAME may be a fleet. `--then shrink` waits until one or more of its members are idle, ends exactly those, and makes the group smaller by
     as many. `--then down` waits for all of them, and ends the fleet.
@@ -76,6 +80,9 @@ def command(
         keep=keep,
     )
     fleet = idle_fleet.record_of(session, name)
+    if not _may_empty(session, request, yes=yes or fleet is not None):
+        options.show({"name": name, "idle": False, "done": []}, "nothing was watched or stopped", as_json=as_json)
+        return
     with narration() as narrator:
         members = idle_fleet.wait_for_idle(session, request, say=narrator.say) if fleet else ()
         reached = bool(members) if fleet else wait_until_idle(session, request, say=narrator.say)
@@ -91,3 +98,14 @@ def command(
         ending.results = {"done": done}
     lines = done or [f"the members of {name} that were idle have left meanwhile; nothing was done"]
     options.show({"name": name, "idle": True, "done": done}, *lines, as_json=as_json)
+
+
+def _may_empty(session: Session, request: IdleRequest, *, yes: bool) -> bool:
+    """Whether disks inside the machines may be emptied by a stop when nobody is there to be asked."""
+    if yes or request.action is not IdleAction.STOP:
+        return True
+    request.check_times()
+    with narration() as narrator:
+        launch = launch_machines(session, request.name, rehearsal=session.record(request.name).rehearsal, say=narrator.say)
+        disks = power.emptied(session, launch)
+    return not disks or options.agreed_to_empty(f"idle {request.name} --then stop", disks, yes=False)

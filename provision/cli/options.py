@@ -3,6 +3,7 @@
 Every command imports this module, so it imports nothing heavy.
 """
 
+import datetime as dt
 import difflib
 import functools
 import json
@@ -176,6 +177,14 @@ def need_terminal(*, yes: bool, command: str) -> None:
         raise UsageError(msg, hint="add --yes to go ahead without confirmation")
 
 
+def agreed_to_empty(command: str, disks: Sequence[object], *, yes: bool) -> bool:
+    """Whether the user agrees to lose what is on these disks; where nobody can answer, only --yes says so."""
+    if not yes and not sys.stdin.isatty():
+        msg = f"`gpuprov {command}` empties what is inside machines: {'; '.join(map(str, disks))}"
+        raise UsageError(msg, hint=f"copy away what you need with `gpuprov pull`; then `gpuprov {command} --yes` goes ahead")
+    return confirm("empty these disks?", [str(disk) for disk in disks], yes=yes)
+
+
 def coloured(stream: TextIO) -> bool:
     """Whether text for a stream has colours: as --color, NO_COLOR and TERM say, or else on a terminal."""
     context = click.get_current_context(silent=True)
@@ -229,9 +238,19 @@ def check_word(word: str, words: Sequence[str], kind: str) -> None:
 
 
 def seconds(text: str) -> float:
-    """A time such as `90s`, `10m` or `2h` in seconds; a bare number is seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    """A time such as `90s`, `10m`, `2h` or `1d` in seconds. A number without a unit is none, unless it is 0."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])|0", text)
     if match is None:
-        msg = f"{text!a} is not a time; write it as 90s, 10m or 2h"
+        bare = text.isdecimal() and text.isascii()
+        msg = f"{text!a} has no unit" if bare else f"{text!a} is not a time"
+        raise UsageError(msg, hint=f"write {text}s, {text}m, {text}h or {text}d" if bare else "write it as 90s, 10m, 2h or 1d")
+    return float(match[1] or 0) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2] or "s"]
+
+
+def extension(text: str) -> dt.timedelta | None:
+    """The TIME of `extend`; None for `max`, which is as far as the profile allows."""
+    more = None if text == "max" else dt.timedelta(seconds=seconds(text))
+    if more == dt.timedelta(0):
+        msg = "TIME must be more than 0"
         raise click.UsageError(msg)
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+    return more

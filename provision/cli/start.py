@@ -31,4 +31,5 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
     lines = [f"started {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
     if result.empty_disk:
         lines.append(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")
-    options.show({"name": host, "started": [dataclasses.asdict(i) for i in result.instances]}, *lines, as_json=as_json)
+    data = {"name": host, "started": [dataclasses.asdict(i) for i in result.instances], "empty_disk": result.empty_disk}
+    options.show(data, *lines, as_json=as_json)

@@ -1,5 +1,7 @@
 """`gpuprov stop`."""
 
+import dataclasses
+
 import click
 
 from provision.cli import options
@@ -7,6 +9,7 @@ from provision.cli.progress import narration
 from provision.launch.journal import check_name
 from provision.workflow import audited, power
 from provision.workflow.interrupted import still_runs
+from provision.workflow.power import EmptiedDisk
 from provision.workflow.session import Session
 
 
@@ -14,15 +17,28 @@ from provision.workflow.session import Session
 @options.host_argument()
 @click.option("--at-full-price", is_flag=True, help="Stop them also where a machine that is off costs as much as one that runs.")
 @options.in_rehearsal
+@options.assume_yes
 @options.as_json
-def command(*, host: str, at_full_price: bool, rehearse: bool, as_json: bool) -> None:
-    """Power off the machines of HOST and wait until they are off. Their disks stay, and still cost money."""
+def command(*, host: str, at_full_price: bool, rehearse: bool, yes: bool, as_json: bool) -> None:
+    """Power off the machines of HOST and wait until they are off. Network disks stay, and still cost money.
+
+    Disks inside a machine (instance storage, local SSD) are empty afterwards. It shows what is on them and asks for confirmation. Without
+    a terminal it needs --yes then.
+    """
+    lost: list[EmptiedDisk] = []
     session = Session.open()
     with (
         audited.changing(session, "stop", check_name(host), rehearsal=rehearse) as ending,
         narration(lambda: still_runs(session, host, certain=False)) as narrator,
     ):
-        instances = power.stop(session, host, rehearsal=rehearse, say=narrator.say, at_full_price=at_full_price)
+
+        def confirm(disks: list[EmptiedDisk]) -> bool:
+            narrator.pause()
+            lost[:] = disks if options.agreed_to_empty(f"stop {host}", disks, yes=yes) else []
+            return bool(lost)
+
+        instances = power.stop(session, host, rehearsal=rehearse, say=narrator.say, confirm=confirm, at_full_price=at_full_price)
         ending.results = {"machines": [instance.id for instance in instances]}
-    lines = (f"stopped {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}" for i in instances)
-    options.show({"name": host, "stopped": [instance.id for instance in instances]}, *lines, as_json=as_json)
+    lines = [f"stopped {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}" for i in instances]
+    data = {"name": host, "stopped": [i.id for i in instances], "emptied": [dataclasses.asdict(disk) for disk in lost]}
+    options.show(data, *(lines or ["nothing was stopped"]), as_json=as_json)

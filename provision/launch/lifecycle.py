@@ -209,8 +209,8 @@ def extend(ours: Ours, instances: Sequence[base.Instance], deadline: dt.datetime
     _each(instances, lambda pair, members: ours.handle(pair).extend(members, deadline))
 
 
-def new_deadline(instances: Sequence[base.Instance], deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:
-    """The deadline moved by `more`. It is never further away than the profile allows a new launch; it can be extended again later.
+def new_deadline(instances: Sequence[base.Instance], deadline_h: int, more: dt.timedelta | None, now: dt.datetime) -> dt.datetime:
+    """The deadline moved as `moved` does. It is never further away than the profile allows a new launch; it can be extended again later.
 
     Where somebody made the tag of a deadline unreadable, the new one counts from now.
 
@@ -221,8 +221,8 @@ def new_deadline(instances: Sequence[base.Instance], deadline_h: int, more: dt.t
     return moved(instances[0].group, current, deadline_h, more, now)
 
 
-def moved(name: str, current: dt.datetime, deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:
-    """The deadline of anything, moved by `more` within the length that its profile allows.
+def moved(name: str, current: dt.datetime, deadline_h: int, more: dt.timedelta | None, now: dt.datetime) -> dt.datetime:
+    """The deadline of anything, moved by `more` within the length that its profile allows; without it as far as that goes.
 
     Raises:
         UsageError: it would be further away, or it is over already.
@@ -231,7 +231,9 @@ def moved(name: str, current: dt.datetime, deadline_h: int, more: dt.timedelta, 
     if current <= now:
         msg = f"{name!r} should have ended at {current:%Y-%m-%d %H:%M} UTC"
         raise UsageError(msg, hint="it is ending; `gpuprov up` launches anew")
-    if current + more > latest:
+    if more is None and current <= latest:
+        return latest.replace(microsecond=0)
+    if more is None or current + more > latest:
         hours = max(dt.timedelta(0), latest - current).total_seconds() / 3600
         msg = f"the profile lets a machine run {deadline_h} h ahead at most, until {latest:%Y-%m-%d %H:%M} UTC: {hours:.1f} h more"
         raise UsageError(msg, hint="the limit of a signed profile is never exceeded: extend by less now, and again later")

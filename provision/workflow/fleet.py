@@ -252,7 +252,7 @@ def scale(session: Session, name: str, size: int) -> FleetRecord:
     return record
 
 
-def extend(session: Session, name: str, more: dt.timedelta, *, say: Say) -> tuple[FleetRecord, float | None]:
+def extend(session: Session, name: str, more: dt.timedelta | None, *, say: Say) -> tuple[FleetRecord, float | None]:
     """Move the deadline of the group; the record, and the price in US dollars from now until then by list price, if it is known.
 
     The record is written first: an `up` after a run that was cut off must not bring the old deadline back.

@@ -87,11 +87,12 @@ def wait_until_idle(session: Session, request: IdleRequest, *, say: Say) -> bool
 
 
 def act(session: Session, request: IdleRequest, *, say: Say) -> list[str]:
-    """Stop or remove the launch; returns what was done, a phrase each."""
+    """Stop or remove the launch, after whoever began to watch agreed to what is lost; returns what was done, a phrase each."""
     rehearsal = session.record(request.name).rehearsal
     if request.action is IdleAction.DOWN:
         return down.remove(session, request.name, rehearsal=rehearsal, say=say, confirm=lambda _: True)
-    stopped = power.stop(session, request.name, rehearsal=rehearsal, say=say, at_full_price=request.at_full_price)
+    full = request.at_full_price
+    stopped = power.stop(session, request.name, rehearsal=rehearsal, say=say, confirm=lambda _: True, at_full_price=full)
     return [f"stopped {instance.name} ({instance.id})" for instance in stopped]
 
 

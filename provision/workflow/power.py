@@ -1,13 +1,16 @@
 """`stop`, `start`, `extend` and `allow`: what is done to machines that exist, at the cloud and on them."""
 
 import asyncio
+import contextlib
 import datetime as dt
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from provision import clouds
 from provision.clouds.base import Instance
+from provision.concurrent import at_once
 from provision.errors import GpuprovError, HostUnreachableError, UsageError
 from provision.host.reach import wait_ready
 from provision.host.rotate import rotate
@@ -21,6 +24,8 @@ from provision.workflow.session import Say, Session
 
 _READY_S: Final = 600.0
 _KEYS_S: Final = 600.0
+_USED_S: Final = 15.0
+_OFF: Final = {"stopped", "stopping"}
 # The timer of the first boot (clouds/userdata.py); there is none where the cloud itself holds the deadline.
 _TIMER: Final = "/etc/systemd/system/gpuprov-deadline.timer"
 
@@ -43,14 +48,60 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class StartedMachines:
-    """The machines after a start; `empty_disk` is where the data disk was mounted, if it was inside the machine and is empty now."""
+    """The machines after a start; `empty_disk` is where the data disk of one that was off is mounted, if it is inside the machine."""
 
     instances: list[Instance]
     empty_disk: str
 
 
-def stop(session: Session, name: str, *, rehearsal: bool, say: Say, at_full_price: bool = False) -> list[Instance]:
+@dataclass(frozen=True, slots=True)
+class EmptiedDisk:
+    """What a stop empties: the data disk of a machine with what the host says is on it, or disks inside it that have no known mount."""
+
+    machine: str
+    mount: str
+    used_gb: float | None = None
+
+    def __str__(self) -> str:
+        used = "unknown how much is on it" if self.used_gb is None else f"{self.used_gb:.1f} GB used"
+        return f"{self.machine}: {self.mount or 'disks inside the machine'}, instance storage, {used}"
+
+
+def emptied(session: Session, launch: LaunchMachines) -> list[EmptiedDisk]:
+    """What a stop of a launch would empty, by its profile and the types of its machines."""
+    disks = (_inside(launch, instance) for instance in launch.instances if instance.state not in _OFF)
+    return at_once(lambda disk: _observed(session, disk), [disk for disk in disks if disk])
+
+
+def _inside(launch: LaunchMachines, instance: Instance) -> EmptiedDisk | None:
+    """What is inside a machine. A type that is not in the catalog may have something; some clouds attach it where the profile says so."""
+    provider, mount = clouds.provider(instance.cloud), _mount_inside(launch)
+    built_in = max((offer.local_gb for offer in provider.offers() if offer.instance_type == instance.type), default=1) > 0
+    inside = mount or (built_in if launch.record else provider.local_disks(instance.type) != 0)
+    return EmptiedDisk(instance.name, mount) if inside else None
+
+
+def _mount_inside(launch: LaunchMachines) -> str:
+    """Where a data disk that is inside the machines is mounted; empty where the profile has none there, or is not known."""
+    data = ((launch.record.profile if launch.record else {}).get("disks") or {}).get("data") or {}
+    return str(data.get("mount")) if data.get("source") == "instance-store" else ""
+
+
+def _observed(session: Session, disk: EmptiedDisk) -> EmptiedDisk:
+    with contextlib.suppress(GpuprovError, ValueError, OverflowError):
+        if disk.mount and session.ssh.knows(disk.machine):
+            command = f"findmnt -bnro USED --mountpoint {shlex.quote(disk.mount)}"
+            done = asyncio.run(execute(session.ssh.target(disk.machine), command, timeout_s=_USED_S))
+            return replace(disk, used_gb=round(int(done.stdout) / 1e9, 1))
+    return disk
+
+
+def stop(
+    session: Session, name: str, *, rehearsal: bool, say: Say, confirm: Callable[[list[EmptiedDisk]], bool], at_full_price: bool = False
+) -> list[Instance]:
     """Power a launch's machines off; returns them as they were before.
+
+    `confirm` gets what a stop empties, if anything, and False ends it: then none is returned.
 
     Raises:
         UsageError: a machine that is off costs as much as one that runs, and nobody has said that it may.
@@ -60,6 +111,11 @@ def stop(session: Session, name: str, *, rehearsal: bool, say: Say, at_full_pric
     if costs and not at_full_price:
         msg = f"stopping {launch.group} saves nothing: {costs}"
         raise UsageError(msg, hint=f"`gpuprov down {launch.group}` ends the cost; `gpuprov stop {name} --at-full-price` stops it anyway")
+    disks = emptied(session, launch)
+    for disk in disks:
+        say(f"this empties {disk}")
+    if disks and not confirm(disks):
+        return []
     with session.journal.hold(launch.group):
         say(f"stopping {', '.join(i.id for i in launch.instances)}")
         lifecycle.stop(launch.ours, launch.instances)
@@ -69,6 +125,7 @@ def stop(session: Session, name: str, *, rehearsal: bool, say: Say, at_full_pric
 def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedMachines:
     """Power a launch's machines on and wait until they let us in. Their addresses may have changed, their host keys may not."""
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
+    empty = _mount_inside(launch) if any(instance.state in _OFF for instance in launch.instances) else ""
     with session.journal.hold(launch.group):
         say(f"starting {', '.join(i.id for i in launch.instances)}")
         with explained(launch.ours.connect, launch.instances):
@@ -76,9 +133,7 @@ def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedM
         for instance in instances:
             with explained(launch.ours.connect, [instance]):
                 _reach(session, launch, instance, actual(launch.network(instance), rehearsal=launch.rehearsal), say)
-    disks = (launch.record.profile if launch.record else {}).get("disks") or {}
-    data = disks.get("data") or {}
-    return StartedMachines(instances, str(data.get("mount")) if data.get("source") == "instance-store" else "")
+    return StartedMachines(instances, empty)
 
 
 def _reach(session: Session, launch: LaunchMachines, instance: Instance, network: Network, say: Say) -> None:
@@ -95,8 +150,10 @@ def _reach(session: Session, launch: LaunchMachines, instance: Instance, network
     session.journal.update(instance.group, lambda record: record.with_address(instance.id, instance.address))
 
 
-def extend(session: Session, name: str, more: dt.timedelta, *, rehearsal: bool, say: Say) -> Extension:
+def extend(session: Session, name: str, more: dt.timedelta | None, *, rehearsal: bool, say: Say) -> Extension:
     """Move the deadline of a launch: at the cloud, in its tags, in the journal, and in the timer on each machine.
+
+    Without `more` it is moved as far as the profile allows.
 
     Raises:
         UsageError: more than the profile allows.

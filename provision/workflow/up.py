@@ -282,7 +282,9 @@ def _reach(
 ) -> Instance:
     cloud = connect(instance.cloud, instance.region)
     if instance.state in {"stopped", "stopping"}:
-        say(f"starting {instance.id}, which is stopped")
+        data = request.profile.disks.data
+        empty = f": {data.mount} is empty since then" if data and data.source == "instance-store" else ""
+        say(f"starting {instance.id}, which is stopped{empty}")
         (instance,) = cloud.start([instance], timeout_s=RUNNING_S)
     if instance.state != "running" or not instance.address:
         say(f"waiting for {instance.id} to run")

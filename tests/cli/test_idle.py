@@ -44,7 +44,14 @@ def test_all_machines_of_an_idle_launch_are_removed(call: Call) -> None:
 def test_they_are_stopped_and_the_log_says_so(call: Call) -> None:
     launch(call, "tires")
     code, out, err = call("idle", "tires", *WORDS, "--then", "stop")
+    assert (code, out) == (2, ""), err
+    assert "error[usage]: `gpuprov idle tires --then stop` empties what is inside machines: tires: /data, instance storage" in err
+    assert "`gpuprov idle tires --then stop --yes`" in err
+    assert "watching" not in err, "it is refused at once, and not when nobody is there"
+    assert [row["state"] for row in rows(call)] == ["running"]
+    code, out, err = call("idle", "tires", *WORDS, "--then", "stop", "--yes")
     assert (code, out.startswith("stopped tires")) == (0, True), err
+    assert "this empties tires: /data" in err
     assert [row["state"] for row in rows(call)] == ["stopped"]
     logged = call("log", "--json")[1]
     assert '"stop"' in logged

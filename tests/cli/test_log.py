@@ -88,7 +88,7 @@ def test_power_doors_deadline_and_sweep_are_told(call: Call, cloud: Rehearsal, m
     monkeypatch.setattr(power, "_KEYS_S", 0.2)
     launch(call)
     assert call("allow", "x", "--from", "192.0.2.0/24")[0] == 0
-    assert call("stop", "x")[0] == 0
+    assert call("stop", "x", "--yes")[0] == 0
     assert call("extend", "x", "1h")[0] in {0, 2}
     call("start", "x")
     control.ask(cloud, "faults", method="PUT", body=[])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.cli.conftest import Call
+from provision.workflow import power
+from tests.cli.conftest import Call, launch
 
 
 @pytest.mark.usefixtures("cloud")
@@ -19,3 +22,15 @@ def test_the_embedded_cloud_must_run(call: Call) -> None:
     assert "error[rehearsal-failed]: the embedded cloud is not running" in err
     assert "gpuprov rehearse start" in err
     assert code != 0
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_disk_is_empty_only_after_a_stop_that_happened(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "_reach", lambda *_: None)
+    launch(call)
+    code, out, err = call("start", "x")
+    assert (code, "empty" in out) == (0, False), err
+    assert call("stop", "x", "--yes")[0] == 0
+    code, out, err = call("start", "x")
+    assert (code, "/data was inside the machine and is empty after a stop" in out) == (0, True), err
+    assert json.loads(call("start", "x", "--json")[1])["empty_disk"] == ""

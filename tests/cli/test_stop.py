@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import io
 import json
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
-from provision import clouds
+from provision import clouds, paths
 from provision.errors import CredentialsMissingError
 from provision.launch.journal import Machine, Pending, Record
 from provision.profile import load
@@ -24,10 +28,96 @@ from tests.cli.conftest import Call, launch, rows
 @pytest.mark.usefixtures("cloud")
 def test_stop_keeps_the_machine(call: Call) -> None:
     launch(call)
-    code, out, err = call("stop", "x", "--json")
+    code, out, err = call("stop", "x", "--yes", "--json")
     assert code == 0, err
     assert json.loads(out)["stopped"] == [rows(call)[0]["id"]]
     assert rows(call)[0]["state"] == "stopped"
+
+
+def written(folder: Path, cloud: str, data: dict[str, Any] | None) -> str:
+    """t4-train at one cloud with another data disk, as a file."""
+    said = yaml.safe_load((paths.profiles_dir() / "t4-train.yml").read_text())
+    said["places"] = [place for place in said["places"] if place["cloud"] == cloud]
+    said["disks"] = {**said["disks"], "data": data} if data else {"root": said["disks"]["root"]}
+    path = folder / "p.yml"
+    path.write_text(yaml.safe_dump(said))
+    return str(path)
+
+
+def answers(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """An ssh of our own on the PATH, and a host x that it reaches."""
+    Session.open().ssh.add("x", address="192.0.2.7", login="ubuntu", keys=("ssh-ed25519 AAAA",))
+    (folder / "bin").mkdir()
+    ssh = folder / "bin" / "ssh"
+    ssh.write_text(f"#!/bin/sh\n{script}\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ('for word; do last=$word; done\ncase $last in *"--mountpoint /data") echo 12345678901;; esac', "12.3 GB used"),
+        ("exit 255", "unknown how much is on it"),
+        ("echo nothing that is a number", "unknown how much is on it"),
+        ("printf '%0500d' 0 | tr 0 9", "unknown how much is on it"),
+    ],
+    ids=["reached", "unreachable", "odd", "large"],
+)
+def test_a_disk_is_emptied_only_by_somebody_who_was_told_what_is_on_it(
+    call: Call, cloud: Rehearsal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str]
+) -> None:
+    script, used = case
+    launch(call)
+    answers(tmp_path, monkeypatch, script)
+    control.ask(cloud, "calls", method="DELETE")
+    code, out, err = call("stop", "x", "--json")
+    assert code == 2, err
+    error = json.loads(out)["error"]
+    assert error["code"] == "usage"
+    assert error["message"] == f"`gpuprov stop x` empties what is inside machines: x: /data, instance storage, {used}"
+    assert "`gpuprov stop x --yes`" in error["hint"]
+    assert "StopInstances" not in [row["action"] for row in control.ask(cloud, "calls")]
+    code, out, err = call("stop", "x", "--yes", "--json")
+    assert code == 0, err
+    gb = 12.3 if used.startswith("12") else None
+    assert json.loads(out)["emptied"] == [{"machine": "x", "mount": "/data", "used_gb": gb}]
+    code, out, err = call("stop", "x", "--json")
+    assert (code, json.loads(out)["emptied"]) == (0, []), "it is off, and nothing is on it"
+
+
+@pytest.mark.usefixtures("cloud")
+def test_whoever_is_asked_on_a_terminal_may_say_no(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch(call)
+    terminal = io.StringIO("n\ny\n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", terminal)
+    code, out, err = call("stop", "x")
+    assert (code, out) == (0, "nothing was stopped\n"), err
+    assert "  x: /data, instance storage, unknown how much is on it\n" in err
+    assert rows(call)[0]["state"] == "running"
+    assert call("stop", "x")[0] == 0
+    assert rows(call)[0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("gcp", {"source": "instance-store", "mount": "/data"}, "x: /data, instance storage, unknown how much is on it"),
+        ("gcp", {"source": "volume", "mount": "/data", "size_gb": 100}, ""),
+        ("aws", {"source": "volume", "mount": "/data", "size_gb": 100}, "x: disks inside the machine, instance storage"),
+        ("aws", None, "x: disks inside the machine, instance storage"),
+    ],
+)
+def test_it_asks_where_the_profile_or_the_type_has_disks_inside_the_machine(
+    call: Call, cloud: Rehearsal, tmp_path: Path, case: tuple[str, dict[str, Any] | None, str]
+) -> None:
+    where, data, said = case
+    control.ask(cloud, "settings", method="PUT", body={"gce_guest_attributes_s": 3600.0})
+    profile = written(tmp_path, where, data)
+    call("up", "--profile", profile, "--rehearse", where, "--name", "x", "--without-gpu")
+    code, _, err = call("stop", "x")
+    assert (code, said in err) == (2 if said else 0, True), err
 
 
 def recorded(*, rehearsal: bool = False, confirmed: bool = True) -> Record:
@@ -117,5 +207,5 @@ def test_a_machine_that_costs_the_same_when_it_is_off_is_stopped_only_on_request
     assert "`gpuprov down x` ends the cost; `gpuprov stop x --at-full-price` stops it anyway" in err
     assert "StopInstances" not in [row["action"] for row in control.ask(cloud, "calls")]
     assert rows(call)[0]["state"] == "running"
-    assert call("stop", "x", "--at-full-price")[0] == 0
+    assert call("stop", "x", "--at-full-price", "--yes")[0] == 0
     assert rows(call)[0]["state"] == "stopped"
