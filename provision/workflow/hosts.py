@@ -12,6 +12,7 @@ from typing import Any
 
 from provision.errors import InstanceNotFoundError, UsageError
 from provision.host.ssh import Target
+from provision.paths import playbooks_dir
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.fleet import Expectation
@@ -88,7 +89,7 @@ def _read_inventory(path: Path) -> dict[str, Any]:
             timeout=_TIMEOUT_S,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "ANSIBLE_CONFIG": os.devnull},
+            env={**os.environ, "ANSIBLE_CONFIG": str(playbooks_dir() / "ansible.cfg")},
         )
         return dict(json.loads(result.stdout)) if result.returncode == 0 and path.exists() else {}
     except (OSError, subprocess.TimeoutExpired, ValueError):

@@ -17,12 +17,17 @@ _OWN = re.compile(
 _FOREIGN = re.compile(r"tag:aws:")
 
 
+def keys_of(ec2: Rehearsal) -> dict[str, str]:
+    """The keys of the account's owner, as boto3 takes them."""
+    access = ec2.settings("aws")
+    return {"aws_access_key_id": access["access_key_id"], "aws_secret_access_key": access["secret_access_key"]}
+
+
 class Made:
     """One region of the embedded AWS, looked at with a client of its own."""
 
     def __init__(self, ec2: Rehearsal, region: str) -> None:
-        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-        self._ec2: Any = boto3.client("ec2", region_name=region, endpoint_url=ec2.endpoints["aws"], **keys)
+        self._ec2: Any = boto3.client("ec2", region_name=region, endpoint_url=ec2.endpoints["aws"], **keys_of(ec2))
 
     def tags(self, thing: str) -> dict[str, str]:
         """The tags of anything."""

@@ -27,7 +27,7 @@ from tests.waiting import until
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile
 from .cases import subject as make
-from .made import Made, rows
+from .made import Made, keys_of, rows
 
 PARAMETERS = {"AuthorizedKey": KEY, "Deadline": DEADLINE.isoformat(), "CallerCidr": CALLER}
 
@@ -82,8 +82,7 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
             "cloudformation",
             region_name=subject.region,
             endpoint_url=ec2.endpoints["aws"],
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
+            **keys_of(ec2),
         )
         wanted = [{"ParameterKey": key, "ParameterValue": value} for key, value in {**PARAMETERS, **parameters}.items()]
         made.append((client, name))
@@ -159,8 +158,7 @@ def test_deleting_the_stack_leaves_nothing(ec2: Rehearsal) -> None:
     keys = {
         "region_name": subject.region,
         "endpoint_url": ec2.endpoints["aws"],
-        "aws_access_key_id": "x",
-        "aws_secret_access_key": "x",
+        **keys_of(ec2),
     }
     formation = boto3.client("cloudformation", **keys)
     body = render("cloudformation", subject)["template.json"].decode()

@@ -98,7 +98,7 @@ def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> N
     order = make("gcp", asked=volumes(), name="other").order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     order = replace(order, ssh_from=tuple(CALLER if n == "caller" else n for n in order.ssh_from), zone=zone)
     order = replace(order, name=subject.name, tags={**order.tags, "gpuprov:name": subject.name})
-    cloud = GcpCloud(subject.region, GcpAccess(endpoint_url=ec2.endpoints["gcp"], project=GCP_PROJECT))
+    cloud = GcpCloud(subject.region, GcpAccess(endpoint_url=ec2.endpoints["gcp"], project=GCP_PROJECT, token=ec2.settings("gcp")["token"]))
     assert len(cloud.find(subject.name)) == 1
     cloud.remove(cloud.things(subject.name), on_step=lambda _: None)
     cloud.launch(order)

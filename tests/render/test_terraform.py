@@ -24,7 +24,7 @@ from provision.rehearsal.control import Rehearsal
 from provision.render import render
 
 from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS
-from .made import Made, rows
+from .made import Made, keys_of, rows
 
 MIRROR = Path(os.environ.get("GPUPROV_TERRAFORM_MIRROR", "/opt/tf-plugins"))
 TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
@@ -259,7 +259,5 @@ def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Aw
     known = ("interface-tags.", "spot.0.Tags", "instance.HibernationOptions", "instance.SecurityGroups")
     assert [field for field, _, _, same in compared if not same and not field.startswith(known)] == []
     assert len(compared) > 60
-    ec2_client = boto3.client(
-        "ec2", region_name=subject.region, endpoint_url=ec2.endpoints["aws"], aws_access_key_id="x", aws_secret_access_key="x"
-    )
+    ec2_client = boto3.client("ec2", region_name=subject.region, endpoint_url=ec2.endpoints["aws"], **keys_of(ec2))
     ec2_client.terminate_instances(InstanceIds=[instance.id, outputs["instance_id"]["value"]])
