@@ -80,7 +80,6 @@ def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> N
     forth = text.partition("## The way back")[0]
     env = {
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{ec2.endpoints['gcp']}/compute/v1/",
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": GCP_PROJECT,
         "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
         **ec2.environment,

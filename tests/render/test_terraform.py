@@ -242,10 +242,11 @@ def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Aw
     by_up = told.of(instance.id)
     cloud.remove(cloud.things(subject.name), on_step=lambda _: None)  # a name belongs to one launch
     here = dict.fromkeys(("ec2", "ssm", "sts"), ec2.endpoints["aws"])
-    skipped = {f"skip_{what}": True for what in ("credentials_validation", "requesting_account_id", "region_validation")}
-    override = {
-        "provider": {"aws": {"access_key": "x", "secret_key": "x", "skip_metadata_api_check": "true", **skipped, "endpoints": [here]}}
+    owner = {
+        name.removeprefix("aws_").removesuffix("_id").replace("secret_access_key", "secret_key"): key for name, key in keys_of(ec2).items()
     }
+    skipped = {f"skip_{what}": True for what in ("credentials_validation", "requesting_account_id", "region_validation")}
+    override = {"provider": {"aws": {**owner, "skip_metadata_api_check": "true", **skipped, "endpoints": [here]}}}
     files = {**render("terraform-aws", subject), "here_override.tf.json": json.dumps(override).encode()}
     assert terraform("init", "-input=false", files=files).returncode == 0
     done = terraform("apply", "-auto-approve", "-input=false")
