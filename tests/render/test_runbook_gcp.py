@@ -45,7 +45,8 @@ def seen(ec2: Rehearsal, zone: str, name: str) -> dict[str, Any]:
 
     def get(path: str) -> Any:
         url = f"{ec2.endpoints['gcp']}/compute/v1/projects/{GCP_PROJECT}/zones/{zone}/{path}"
-        with urllib.request.urlopen(url) as reply:  # noqa: S310 - our own loopback URL
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {ec2.settings('gcp')['token']}"})  # noqa: S310 - our own loopback URL
+        with urllib.request.urlopen(request) as reply:  # noqa: S310 - as above
             return json.load(reply)
 
     machine = get(f"instances/{name}")
