@@ -51,8 +51,9 @@ def for_programs(application: Wsgi) -> Wsgi:
     """The same application for programs that know its address: what a web page sends has an `Origin`, or the name of its host."""
 
     def answer(environ: Environ, start: Start) -> Iterable[bytes]:
-        names = {f"{name}:{environ['SERVER_PORT']}" for name in (environ["SERVER_NAME"], "localhost")}
-        if "HTTP_ORIGIN" in environ or environ.get("HTTP_HOST") not in names:
+        # Of any port: a program on this machine may stand between, and what it forwards is signed with its own.
+        name, _, port = environ.get("HTTP_HOST", "").rpartition(":")
+        if "HTTP_ORIGIN" in environ or name not in {environ["SERVER_NAME"], "localhost"} or not port.isdigit():
             return Response("a request of a web page, or for another host\n", 403)(environ, start)
         return application(environ, start)
 
