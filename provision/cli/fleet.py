@@ -104,6 +104,7 @@ def plan_command(**given: Any) -> None:
         "role": policies.role,
         "member_policy": policies.member,
         "caller_policy": policies.caller,
+        "differs": policies.differs,
     }
     cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
     bound = (
@@ -114,6 +115,7 @@ def plan_command(**given: Any) -> None:
         f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
         f"{bound}{money}",
         f"after {BREAKER} members that failed with one program it launches no more",
+        f"a member is as one machine of the place, but: {'; '.join(dict.fromkeys(policies.differs.values()))}",
         f"program {record.program}"
         if record.program
         else "program: the bundle that `fleet up` signs; each member sets itself up by it and judges itself",

@@ -52,9 +52,9 @@ class TokenSpentError(CloudInvalidError):
 
 
 def count_of(tags: dict[str, str], tag: str = COUNT_TAG) -> int:
-    """The number in a tag. Anybody may write a tag, so whatever is not a number counts as 1."""
+    """The number in a tag. Anybody may write a tag, so whatever is not a number of machines counts as 1."""
     text = tags.get(tag, "")
-    return int(text) if text.isascii() and text.isdigit() else 1
+    return int(text) if re.fullmatch("[0-9]{1,6}", text) else 1
 
 
 def folded(text: str) -> str:
@@ -159,6 +159,8 @@ LOGIN: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 """A user name (useradd(8), and the dots of OS Login): what a tag may say that goes into a configuration for ssh."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 """The name of a launch, a fleet or a host."""
+_HOST: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+"""The name of a machine: of its launch with a number, or of a fleet's member as the cloud made it."""
 
 
 def parsed_deadline(text: str) -> dt.datetime | None:
@@ -175,7 +177,7 @@ def _is_address(text: str) -> bool:
         ipaddress.ip_address(text)
     except ValueError:
         return False
-    return True
+    return "%" not in text  # behind it, any text is the scope of an IPv6 address
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,8 @@ class Instance:
         project: whose it is, where a cloud has projects.
         tags: those that the profile added to ours, by key.
         in_fleet: whether the cloud says that a group of ours made it; `group` is then the fleet's name.
-        odd: the fields that are empty because what the cloud says there is none: anybody with rights to tag may have written it.
+        odd: the fields that are empty, or `?` for the name, because what the cloud says there is none: anybody with rights to tag may
+            have written it.
     """
 
     name: str
@@ -220,6 +223,7 @@ class Instance:
     def __post_init__(self) -> None:
         """Keep of what others can write only what can be what it should be."""
         fits: dict[str, bool] = {
+            "name": bool(_HOST.fullmatch(self.name)),
             "group": bool(NAME.fullmatch(self.group)),
             "login": bool(LOGIN.fullmatch(self.login)),
             "address": _is_address(self.address),
@@ -228,7 +232,7 @@ class Instance:
         odd = [key for key, fit in fits.items() if not fit and getattr(self, key)]
         object.__setattr__(self, "odd", tuple(dict.fromkeys([*self.odd, *odd])))
         for key in odd:
-            object.__setattr__(self, key, "")
+            object.__setattr__(self, key, "?" if key == "name" else "")
 
 
 @dataclass(frozen=True, slots=True)

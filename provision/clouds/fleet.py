@@ -169,6 +169,7 @@ class FleetPlan:
         role: its name.
         rehearsed_as: the setting of the embedded cloud that holds the policies of roles, by name.
         reach: what root on one member can do to the others, as the reason of a risk.
+        differs: what a member has otherwise than a single machine of the place, by the key of its request; the rest is the same.
     """
 
     caller: dict[str, Any]
@@ -176,3 +177,4 @@ class FleetPlan:
     role: str
     rehearsed_as: str
     reach: str
+    differs: Mapping[str, str]

@@ -53,5 +53,7 @@ def fleet_risks(add: AddRisk, plan: Plan) -> None:
     add("fleet-replaces", "low", "Members of the fleet are replaced by themselves", why, narrower="no `fleet`", key="fleet")
     reach = planned.policies.reach
     add("fleet-reach", "medium", "Root on a member of the fleet can disturb the others", reach, narrower="no `fleet`", key="fleet")
+    differs = "; ".join(dict.fromkeys(planned.policies.differs.values()))
+    add("fleet-members", "note", "What members have otherwise than a single machine", differs, key="fleet")
     why = f"whoever can delete in {planned.store} removes programs and evidence; a member runs no program without your signature"
     add("fleet-store", "low", "The fleet depends on a bucket", why, narrower="a bucket whose versions nobody may delete", key="fleet.store")

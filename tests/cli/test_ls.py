@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from provision.clouds import base
+from provision.clouds.digitalocean.requests import tag as do_tag
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import Call, aws, gpuprov, launch, rows, written
+from tests.clouds.digitalocean.rig import DigitalOceanRig
+from tests.clouds.gcp.rig import GcpRig
 
 SUBNET = "subnet-0123456789abcdef0"
 HK = "ap-east-1"
@@ -123,4 +127,64 @@ def test_one_odd_tag_hides_nothing_and_is_named(call: Call, cloud: Rehearsal, ta
     if field == "deadline":
         assert call("extend", "x", "10m")[0] != 70
     assert call("down", "y", "--yes")[0] == 0
+    assert [row["id"] for row in rows(call)] == [odd]
+
+
+LOGIN = "debian\n  ProxyCommand sh -c 'touch ran'\n# "
+ODD_AT_GOOGLE: list[tuple[dict[str, str] | str, str]] = [
+    ({"gpuprov:deadline": "9999-12-31T23:59:59-23:59"}, "deadline"),
+    ({"gpuprov:name": "\ud800/../x"}, "group"),
+    ({"gpuprov:login": LOGIN}, "login"),
+    ({"gpuprov:count": "9" * 5000}, ""),
+    ({"gpuprov:owner": "\x1b]0;t\x07\ud800\u202e"}, ""),
+    ("[" * 200_000, ""),
+]
+
+
+def shows_both(call: Call, odd: str, field: str) -> None:
+    """Every command that looks at all machines shows both, and what is odd."""
+    found = {row["id"]: row for row in rows(call)}
+    assert len(found) == 2
+    named = [notice.split()[-3] for notice in found[odd]["notices"] if notice.startswith("what the cloud says as its")]
+    assert named == ([field] if field else [])
+    assert (found[odd]["deadline"] == "?") == (field == "deadline")
+    code, _, err = call("cost", "--rehearse")
+    assert code == 0, err
+    code, _, err = call("sweep", "--rehearse", "--dry-run", "--all-owners")
+    assert (code, f"({odd}) cannot be read, so nothing of it is swept" in err) == (0, field == "deadline"), err
+
+
+def test_odd_metadata_hides_no_machine_and_is_named(call: Call, cloud: Rehearsal, tmp_path: Path) -> None:
+    """Whoever may set metadata in the project writes it, with Compute Engine's own API; so may root of a host with the compute scope."""
+    control.ask(cloud, "settings", method="PUT", body={"gce_guest_attributes_s": 3600.0, "gce_operation_s": 0.1, "gce_running_s": 0.1})
+    for name in ("x", "y"):
+        call("up", "--profile", written(tmp_path, "gcp"), "--rehearse", "gcp", "--name", name, "--without-gpu")
+    odd = next(str(row["id"]) for row in rows(call) if row["name"] == "x")
+    rig = GcpRig(cloud)
+    (before,) = (raw.metadata.items for _, raw in rig.machines() if raw.name == odd)
+    whole = next(item.value for item in before if item.key == "gpuprov-tags")
+    for written_tags, field in ODD_AT_GOOGLE:
+        rig.write_tags(odd, whole)
+        rig.write_tags(odd, written_tags)
+        shows_both(call, odd, field)
+    assert call("down", "y", "--yes")[0] == 0
+    assert [row["id"] for row in rows(call)] == [odd]
+    assert call("down", "x", "--yes")[0] == 0
+    assert rows(call) == []
+
+
+def test_odd_tags_of_a_droplet_hide_no_machine_and_are_named(call: Call, cloud: Rehearsal) -> None:
+    """Whoever may tag droplets of the team writes them, with DigitalOcean's own API. Of two tags of a key the later word counts."""
+    rig = DigitalOceanRig(cloud)
+    rig.heal()
+    orders = {name: rig.order(name) for name in ("x", "y")}
+    odd = {name: rig.cloud().launch(order)[0].id for name, order in orders.items()}["x"]
+    launch_id = orders["x"].launch_id
+    for key, value, field in ((f"{base.DEADLINE_TAG}:{launch_id}", "soon", "deadline"), ("gpuprov:login", f"z{LOGIN}", "login")):
+        name = do_tag(key, value)
+        rig.api.call("tags_create", body={"name": name})
+        rig.api.call("tags_assign_resources", body={"resources": [{"resource_id": odd, "resource_type": "droplet"}]}, tag=name)
+        shows_both(call, odd, field)
+        rig.api.call("tags_delete", tag=name)
+    assert call("down", "y", "--rehearse", "--yes")[0] == 0
     assert [row["id"] for row in rows(call)] == [odd]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provision.clouds.base import Instance, parsed_deadline
+from provision.clouds.base import COUNT_TAG, Instance, count_of, parsed_deadline
 from provision.clouds.gcp import answers
 from tests.launch.memory import machine
 
@@ -18,6 +18,8 @@ from tests.launch.memory import machine
         ("login", "ubuntu\n"),
         ("address", "10.0.0.7\nUser x"),
         ("address", "evil.example"),
+        ("address", "fe80::1%eth0\n  ProxyCommand x"),
+        ("address", "fe80::1%$(id)"),
         ("deadline", "2026-11-27T08:06:24"),
         ("deadline", "9999-12-31T23:59:59-23:59"),
         ("group", "../x"),
@@ -45,3 +47,17 @@ def test_a_deadline_is_a_moment_with_an_offset() -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, "not JSON", "[]", '"x"'])
 def test_a_description_that_is_none_of_ours_has_no_tags(text: str) -> None:
     assert answers._strings(text) == {}
+
+
+def test_a_machine_whose_own_name_is_none_has_none() -> None:
+    """On EC2 it follows from a tag, at DigitalOcean it is what the droplet is called."""
+    for name in ("../../x", "x\n", "Host *", "a" * 300):
+        odd = machine(name, group="train")
+        assert (odd.name, odd.group, odd.odd) == ("?", "train", ("name",))
+    assert machine("train-12", group="train").odd == ()
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 30, "-1", "", "two", "٣"])
+def test_a_count_that_no_launch_can_have_counts_as_one(text: str) -> None:
+    assert count_of({COUNT_TAG: text}) == 1
+    assert count_of({COUNT_TAG: "12"}) == 12

@@ -117,7 +117,7 @@ def test_the_policies_are_those_of_one_member_as_the_plan_has_it(
     store: str, cloud: str, region: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[FleetOrder, str]] = []
-    policies = FleetPlan({"of": "caller"}, {"of": "member"}, "role", "rehearsed", "reach")
+    policies = FleetPlan({"of": "caller"}, {"of": "member"}, "role", "rehearsed", "reach", {})
 
     def plan(order: FleetOrder, region: str) -> FleetPlan:
         asked.append((order, region))

@@ -36,7 +36,7 @@ def test_the_members_policy_and_the_price_of_the_largest_size_stand_in_the_revie
         assert "arn:aws:s3:::a-store/x/bundles/*" in shown
         assert "autoscaling:PutScheduledUpdateGroupAction" in shown
     assert {risk.id for risk in made.risks} - {risk.id for risk in reviewed(tmp_path, ROLE).risks} == {
-        "fleet-replaces", "fleet-reach", "fleet-store",
+        "fleet-replaces", "fleet-reach", "fleet-store", "fleet-members",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from provision.canonical import digest as canonical_digest
 from provision.clouds import base
-from provision.clouds.aws import firewall, fleet_requests, removal
+from provision.clouds.aws import firewall, fleet_requests, removal, reservations
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
@@ -101,8 +101,10 @@ class AwsFleet:
             return [order.machine.subnet]
         with cloud_errors("ec2:DescribeSubnets", self._api.region):
             found = self._api.ec2.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]
+        zone = reservations.zone_of(self._api, order.machine)  # elsewhere nothing is launched in it
+        found = [row for row in found if zone in {"", row["AvailabilityZone"]}]
         if not found:
-            msg = f"{self._api.region} has no default subnets"
+            msg = f"{zone or self._api.region} has no default subnets"
             raise CloudInvalidError(msg, hint="name one with network.subnet of the profile")
         return [str(row["SubnetId"]) for row in found]
 
@@ -315,7 +317,7 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:
     parameters = parameters_of([order.machine.place], order.machine.os)
     role = fleet_requests.role_of(order.machine)
     caller, member = fleet_requests.caller_policy(order, region, parameters), fleet_requests.member_policy(order, region)
-    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH)
+    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH, fleet_requests.DIFFERS)
 
 
 def connect(region: str, access: AwsAccess | None = None) -> AwsFleet:

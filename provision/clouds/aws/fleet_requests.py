@@ -20,6 +20,12 @@ HOOK: Final = "gpuprov-verified"
 DEADLINE: Final = "gpuprov-deadline"
 ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
 """The states of a refresh that has ended."""
+DIFFERS: Final = {
+    **dict.fromkeys(("MinCount", "MaxCount", "ClientToken"), "how many there are is the size of the group"),
+    "Placement.AvailabilityZone": "the group chooses among the zones of its subnets",
+    "UserData": "a member fetches its program at its first boot and has no timer: the deadline is the group's",
+    "ImageId": "the image is found when the group is made or rolled, and not at each launch",
+}
 HEARTBEAT_S: Final = 900
 _PATIENCE_S: Final = 1500
 _UNIT: Final = """[Unit]
@@ -100,12 +106,9 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
 def template_data(order: FleetOrder, region: str, *, image: str, root: str, group: str, endpoint: str | None) -> dict[str, Any]:
     """LaunchTemplateData: what RunInstances would get for one machine, but for its number, its token and its first boot."""
     data = run_instances(order.machine, region, group, root)
-    for name in ("MinCount", "MaxCount", "ClientToken"):
-        data.pop(name, None)
-    # Tenancy and placement group are promised; the zone is that of the subnet which the group chooses.
-    placement = {key: value for key, value in data.pop("Placement", {}).items() if key != "AvailabilityZone"}
-    if placement:
-        data["Placement"] = placement
+    if data.get("Placement", {}).pop("AvailabilityZone", "") and not data["Placement"]:
+        del data["Placement"]
+    data = {name: value for name, value in data.items() if name not in DIFFERS}
     encoded = base64.b64encode(user_data(order, region, endpoint).encode()).decode()
     return {**data, "ImageId": image, "UserData": encoded, "IamInstanceProfile": {"Name": role_of(order.machine).instance_profile}}
 

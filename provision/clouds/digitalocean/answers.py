@@ -1,6 +1,5 @@
 """What DigitalOcean's descriptions mean in our words: pure functions of its answers."""
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ def instance_of(raw: Any, tags: Mapping[str, str] | None = None) -> base.Instanc
     known = {**(tags or {}), **tags_of(raw)}
     public, private = addresses_of(raw)
     host = parsed_name(str(raw["name"]))
-    created = dt.datetime.fromisoformat(raw["created_at"]).astimezone(dt.UTC) if raw.get("created_at") else None
+    created = base.parsed_deadline(str(raw.get("created_at") or ""))
     # A droplet without public networking never has a public address; any other has none at first.
     address = public or (private if known.get(ADDRESS_TAG) == PRIVATE else "")
     return base.Instance(

@@ -45,7 +45,7 @@ def tags_of(raw: Any) -> dict[str, str]:
 
 
 def tags_of_firewall(raw: Any) -> dict[str, str]:
-    """Our tags of a firewall rule, from its description: a rule can have no labels."""
+    """Our tags of a firewall rule, a template or an image, from its description: a rule can have no labels."""
     return _strings(raw.description)
 
 
@@ -55,7 +55,12 @@ def _strings(text: str) -> dict[str, str]:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return {str(k): str(v) for k, v in data.items()} if isinstance(data, dict) else {}
+    return {_writable(k): _writable(str(v)) for k, v in data.items()} if isinstance(data, dict) else {}
+
+
+def _writable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON can escape and nothing can print or write."""
+    return text.encode(errors="replace").decode()
 
 
 def instance_of(raw: Any) -> base.Instance:
@@ -63,7 +68,7 @@ def instance_of(raw: Any) -> base.Instance:
     tags = tags_of(raw)
     zone = last(raw.zone)
     system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
-    launched = dt.datetime.fromisoformat(raw.creation_timestamp) if raw.creation_timestamp else None
+    launched = base.parsed_deadline(raw.creation_timestamp)
     public = [config.nat_i_p for nic in raw.network_interfaces for config in nic.access_configs]
     # Without an access configuration a machine never has a public address; with one, it has none while it is stopped.
     addresses = [address for address in public if address] if public else [nic.network_i_p for nic in raw.network_interfaces]
@@ -83,7 +88,7 @@ def instance_of(raw: Any) -> base.Instance:
         profile=tags.get(base.PROFILE_TAG, ""),
         profile_digest=tags.get(base.PROFILE_DIGEST_TAG, ""),
         owner=tags.get(base.OWNER_TAG, ""),
-        launched_at=launched.astimezone(dt.UTC).isoformat(timespec="seconds") if launched else "",
+        launched_at=launched.isoformat(timespec="seconds") if launched else "",
         deadline=tags.get(base.DEADLINE_TAG, ""),
         count=base.count_of(tags),
         project=raw.zone.partition("/projects/")[2].partition("/")[0],

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from provision.clouds.baked import DIGEST_TAG, LINE_TAG, PARTS, BakedImage, BaseImage, ImageFailedError, Recipe, part_tag, tags_of
 from provision.clouds.base import OWNER_TAG, Instance, Order, Step
 from provision.clouds.gcp import images, power
+from provision.clouds.gcp.answers import tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
 from provision.clouds.gcp.image_users import users_of
@@ -78,7 +79,7 @@ class GcpBakery:
         return sorted(ours, key=lambda image: (image.made_at, image.id), reverse=True)
 
     def _image(self, raw: Any) -> BakedImage:
-        tags = _tags(raw.description)
+        tags = tags_of_firewall(raw)
         return BakedImage(
             id=raw.name,
             name=raw.name,
@@ -178,12 +179,3 @@ class GcpBakery:
                 continue
             phrases.append(f"image {image.id}")
         return phrases
-
-
-def _tags(text: str) -> dict[str, str]:
-    """The tags of a description; none where it is not ours, since anybody in the project may have written it."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return {str(key): str(value) for key, value in data.items()} if isinstance(data, dict) else {}

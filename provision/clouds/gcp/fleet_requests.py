@@ -22,6 +22,9 @@ STORE_KEY, DIGEST_KEY, BREAKER_KEY = "gpuprov-store", "gpuprov-program", "gpupro
 """In the descriptions of templates: what their members run, and where they count their failures."""
 # Where the questions of health checks come from: docs.cloud.google.com/load-balancing/docs/health-check-concepts, "Probe IP ranges".
 _PROBERS: Final = ("35.191.0.0/16", "130.211.0.0/22")
+DIFFERS: Final = {
+    "metadata.user-data": "a member fetches its program at its first boot and has no timer: the cloud ends it at the deadline"
+}
 _PATIENCE_S: Final = 1500
 _LONGEST_DELAY_S: Final = 3600  # the most that there is: `initialDelaySec` in the reference of instanceGroupManagers
 _UNIT: Final = """[Unit]

@@ -8,7 +8,8 @@ from memory.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,8 @@ KIND: Final = "os-login-key"
 _SERVICE: Final = "oslogin"
 _IMPORT: Final = "oslogin.users.importSshPublicKey"
 _MICROSECONDS: Final = 10**6
+# The metadata of a machine is anybody's who may set it in the project, and this becomes the path of a call.
+_ENTRY: Final = re.compile(r"users/[A-Za-z0-9][A-Za-z0-9_.@+-]*/sshPublicKeys/[A-Za-z0-9]+")
 
 
 @contextlib.contextmanager
@@ -51,7 +54,7 @@ def for_launch(api: GcpProjectApi, order: base.Order) -> Iterator[base.Order]:
         raise  # nobody knows whether there are machines
     except CloudError:
         with contextlib.suppress(CloudError):  # the launch's own error is the one to tell; the key ends by itself
-            if not _launches_with(api, key):
+            if not _launches_by_key(api).get(key):
                 remove(api, key)
         raise
 
@@ -110,10 +113,18 @@ def _entries(profile: dict[str, Any], text: str) -> dict[str, dict[str, Any]]:
     return {name: entry for name, entry in profile.get("sshPublicKeys", {}).items() if str(entry.get("key", "")).split()[:2] == wanted}
 
 
-def _launches_with(api: GcpProjectApi, key: str) -> set[str]:
-    """The launches with machines that the key opens."""
-    every = map(tags_of, _instances(api))
-    return {tags.get(base.LAUNCH_TAG, "") for tags in every if tags.get(KEY_TAG) == key}
+def key_of(tags: Mapping[str, str]) -> str:
+    """The key that opens a machine with these tags; empty where they say none."""
+    key = tags.get(KEY_TAG, "")
+    return key if _ENTRY.fullmatch(key) else ""
+
+
+def _launches_by_key(api: GcpProjectApi) -> dict[str, set[str]]:
+    """The launches of the project with machines that a key opens, by the key."""
+    launches: dict[str, set[str]] = {}
+    for tags in map(tags_of, _instances(api)):
+        launches.setdefault(key_of(tags), set()).add(tags.get(base.LAUNCH_TAG, ""))
+    return launches
 
 
 def _instances(api: GcpProjectApi) -> list[Any]:
@@ -129,8 +140,9 @@ def things(api: GcpProjectApi, machines: Sequence[Any]) -> list[base.Thing]:
         api: whose project.
         machines: as Compute Engine lists them.
     """
-    by_key = {tags[KEY_TAG]: tags for tags in map(tags_of, machines) if tags.get(KEY_TAG)}
-    return [base.Thing.tagged(KIND, key, "global", tags) for key, tags in by_key.items() if len(_launches_with(api, key)) == 1]
+    by_key = {key: tags for tags in map(tags_of, machines) if (key := key_of(tags))}
+    launches = _launches_by_key(api) if by_key else {}
+    return [base.Thing.tagged(KIND, key, "global", tags) for key, tags in by_key.items() if len(launches.get(key, ())) == 1]
 
 
 def take_back(api: GcpProjectApi, keys: Sequence[base.Thing], on_step: base.Step) -> list[str]:

@@ -10,7 +10,7 @@ from provision.clouds.gcp import os_login
 from provision.clouds.gcp.answers import instance_of, tags_of
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
-from provision.clouds.gcp.requests import KEY_TAG, TAGS_ITEM, check_limit, scheduling
+from provision.clouds.gcp.requests import TAGS_ITEM, check_limit, scheduling
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, InstanceLostError
@@ -132,7 +132,7 @@ def extend(api: GcpProjectApi, instances: Sequence[base.Instance], deadline: dt.
         value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
         tags = json.dumps({**tags_of(raw), base.DEADLINE_TAG: value}, sort_keys=True)
         items = [{"key": i.key, "value": i.value} for i in raw.metadata.items if i.key != TAGS_ITEM]
-        if key := tags_of(raw).get(KEY_TAG):
+        if key := os_login.key_of(tags_of(raw)):
             os_login.extend(api, key, deadline)
         body = {"fingerprint": raw.metadata.fingerprint, "items": [*items, {"key": TAGS_ITEM, "value": tags}]}
         _change(api, instance, "set_metadata", "setMetadata", timeout_s=_CHANGED_S, metadata_resource=body)

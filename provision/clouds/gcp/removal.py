@@ -1,5 +1,6 @@
 """Our things in a project, found by label, and their removal in the order in which they depend on one another."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -46,6 +47,7 @@ KINDS: Final = (
 # A group comes before its members, which it would make anew, and its templates and its check after it, which it uses.
 _ORDER: Final = (_GROUP, *KINDS[:-1], _TEMPLATE, _CHECK, _FIREWALL)
 _REGIONAL: Final = ("address", _GROUP.kind)
+_REGION: Final = re.compile(r"[a-z0-9-]{1,63}")
 _GROUP_REMOVED_S: Final = 1800.0
 
 
@@ -95,7 +97,8 @@ def _of_fleets(api: GcpProjectApi, found: Sequence[base.Thing]) -> list[base.Thi
         tags = {base.NAME_TAG: rule.group, base.LAUNCH_TAG: rule.launch_id, base.OWNER_TAG: rule.owner}
         region = dict(rule.tags).get(REGION_KEY, "")
         group, check = group_name(rule.group), health_name(rule.launch_id)
-        if region and _get(api, _GROUP, {"region": region, "instance_group_manager": group}):
+        fleet = base.NAME.fullmatch(rule.group) and _REGION.fullmatch(region)  # anybody may have written them, and they are a path
+        if fleet and _get(api, _GROUP, {"region": region, "instance_group_manager": group}):
             result.append(base.Thing.tagged(_GROUP.kind, group, region, tags))
         names = f'name eq "{network_tag(rule.launch_id)}-.*"'
         templates = api.pages("InstanceTemplates", "list", "compute.instanceTemplates.list", filter=names)

@@ -309,3 +309,20 @@ def test_a_member_is_asked_for_with_all_that_a_single_machine_of_the_place_has(c
     assert {key: value for key, value in member.items() if key not in own} == {
         key: value for key, value in alone.items() if key not in own and value
     }
+
+
+def test_the_group_of_a_reservation_launches_in_its_zone_alone(made: Made) -> None:
+    reservation, zone = "cr-0123456789abcdef0", f"{REGION}b"
+    row = {"instance_type": "g4dn.xlarge", "zone": zone, "total": 4, "free": 4, "state": "active"}
+    assert made.order.machine.place is not None
+    place = AwsPlace.model_validate({**made.order.machine.place.model_dump(), "capacity": {"reservation": reservation}})
+    made.order = dataclasses.replace(made.order, machine=dataclasses.replace(made.order.machine, place=place))
+    made.set(capacity_reservations={reservation: row}, allowed=fleet.plan(made.order, REGION).caller)
+    made.ensure(1)
+    made.waiting(1)
+    (group,) = client("autoscaling", REGION, made.access).describe_auto_scaling_groups(AutoScalingGroupNames=[f"gpuprov-{made.name}"])[
+        "AutoScalingGroups"
+    ]
+    subnets = made.aws.describe_subnets(SubnetIds=group["VPCZoneIdentifier"].split(","))["Subnets"]
+    assert {subnet["AvailabilityZone"] for subnet in subnets} == {zone}, "anywhere else each launch would fail"
+    made.set(capacity_reservations=None, allowed=None)

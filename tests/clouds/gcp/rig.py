@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from typing import Any
@@ -10,8 +11,10 @@ from google.cloud import compute_v1
 
 from provision.clouds import base
 from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.answers import last, tags_of
 from provision.clouds.gcp.client import client
 from provision.clouds.gcp.cloud import GcpCloud
+from provision.clouds.gcp.requests import TAGS_ITEM
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT
@@ -127,6 +130,20 @@ class GcpRig(Rig):
 
     def raw(self, name: str, zone: str = ZONE) -> Any:
         return client("InstancesClient", self.access).get(project=PROJECT, zone=zone, instance=name)
+
+    def machines(self) -> list[tuple[str, Any]]:
+        """All machines of the project with their zones."""
+        scopes = client("InstancesClient", self.access).aggregated_list(project=PROJECT)
+        return [(last(scope), raw) for scope, scoped in scopes for raw in scoped.instances]
+
+    def write_tags(self, name: str, changes: dict[str, str] | str) -> None:
+        """What anybody does who may set metadata in the project: change some of our tags, or write another text in their place."""
+        zone, raw = next((zone, raw) for zone, raw in self.machines() if raw.name == name)
+        text = changes if isinstance(changes, str) else json.dumps({**tags_of(raw), **changes})
+        items = [{"key": item.key, "value": item.value} for item in raw.metadata.items if item.key != TAGS_ITEM]
+        body = {"fingerprint": raw.metadata.fingerprint, "items": [*items, {"key": TAGS_ITEM, "value": text}]}
+        request = {"project": PROJECT, "zone": zone, "instance": name, "metadata_resource": body}
+        client("InstancesClient", self.access).set_metadata_unary(request=request)
 
     def rules(self) -> dict[str, Any]:
         return {rule.name: rule for rule in client("FirewallsClient", self.access).list(project=PROJECT)}

@@ -97,6 +97,48 @@ def test_a_key_stays_as_long_as_another_launch_needs_it(policy: GcpRig) -> None:
     assert keys(policy) == {}
 
 
+NO_ENTRIES = [
+    "projects/p/locations/l/signSshPublicKey",
+    "users/a/sshPublicKeys/../../b",
+    "users/../sshPublicKeys/0123",
+    "users/a/sshPublicKeys/0?x=y",
+    "users/a/sshPublicKeys/0#",
+    "users/a/sshPublicKeys/0\n",
+    "users/a b/sshPublicKeys/0",
+    "../v1/users/a/sshPublicKeys/0",
+]
+
+
+def test_what_somebody_wrote_in_the_place_of_a_key_s_name_is_asked_for_nowhere(policy: GcpRig) -> None:
+    """Whoever may set metadata in the project writes it, and `down` would delete what it names, with the rights of who runs it."""
+    order, cloud = wish(policy), policy.cloud()
+    (machine,) = cloud.launch(order)
+    name = keys(policy)[KEY]["name"]
+    cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=240)
+    policy.forget()
+    for entry in NO_ENTRIES:
+        policy.write_tags(machine.id, {KEY_TAG: entry})
+        assert [thing.id for thing in cloud.things(order.name) if thing.kind == os_login.KIND] == []
+    cloud.extend(cloud.find(order.name), order.deadline)
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert not [call for call in policy.calls() if call.startswith("oslogin.")]
+    assert alive(cloud, order.name) == []
+    os_login.remove(GcpProjectApi(policy.access), name)
+
+
+def test_the_machines_are_listed_once_for_all_keys(policy: GcpRig) -> None:
+    kind, key, *_ = KEY.split()
+    orders = [dataclasses.replace(wish(policy), public_key=f"{kind} {key[:-2]}{letter}{letter} x") for letter in "bc"]
+    for order in orders:
+        policy.cloud().launch(order)
+    policy.forget()
+    found = [thing for thing in policy.cloud().things() if thing.kind == os_login.KIND]
+    assert {thing.launch_id for thing in found} >= {order.launch_id for order in orders}
+    assert policy.calls().count("compute.instances.aggregatedList") == 2  # for themselves, and for all keys
+    for order in orders:
+        policy.cloud().remove(policy.cloud().things(order.name), on_step=lambda _: None)
+
+
 def test_an_extension_moves_the_end_of_the_key(policy: GcpRig) -> None:
     order = wish(policy)
     machines = [policy.cloud().wait_running(each, timeout_s=240) for each in policy.cloud().launch(order)]

@@ -190,6 +190,18 @@ def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> N
     assert removal.label_filter("x", base.LAUNCH_TAG) == 'labels.gpuprov-launch="x"'
 
 
+@pytest.mark.parametrize(("group", "region"), [("a/b", "asia-east1"), ("train", "asia-east1/x"), ("../x", "../y"), ("train\n", "r")])
+def test_a_rule_that_says_an_impossible_fleet_is_asked_for_by_no_name(group: str, region: str) -> None:
+    """Whoever may make firewall rules in the project writes it; Google's library refuses such a name with an error of no cloud."""
+    text = json.dumps({**json.loads(requests.description(group, LAUNCH, "isa")), requests.REGION_KEY: region})
+    lists: dict[str, Any] = {f"{kind}_aggregated_list": [[]] for kind in ("Instances", "Disks", "Addresses")}
+    kept: dict[str, Any] = {"InstanceTemplates_list": [[]], "HealthChecks_get": [GONE]}  # of the launch, whose id is in the rule's own name
+    project = ScriptedProject(Firewalls_list=[[rule(requests.health_name(LAUNCH), text)]], **lists, **kept)
+    found = removal.things(project, None)  # type: ignore[arg-type]
+    assert [thing.kind for thing in found] == ["firewall"]
+    assert "RegionInstanceGroupManagers" not in {each[0] for each in project.sent}
+
+
 def test_machines_go_before_what_they_hold_and_each_from_its_own_place(project: ScriptedProject) -> None:
     existing = removal.things(project, "train")  # type: ignore[arg-type]
     project.sent.clear()

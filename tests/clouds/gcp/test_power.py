@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from provision.clouds import base
-from provision.clouds.gcp.answers import tags_of
-from provision.clouds.gcp.client import client
 from provision.errors import CloudInvalidError, InstanceLostError
-from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
 
@@ -37,13 +32,7 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
     (machine,) = cloud.launch(rig.order().at(ZONE))
     cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=20)
     (stopped,) = cloud.find(machine.group)
-    raw = rig.raw(machine.id)
-    items = [{"key": i.key, "value": i.value} for i in raw.metadata.items if i.key != "gpuprov-tags"]
-    late = json.dumps({**tags_of(raw), base.DEADLINE_TAG: "2026-01-01T00:00:00+00:00"})
-    body = {"fingerprint": raw.metadata.fingerprint, "items": [*items, {"key": "gpuprov-tags", "value": late}]}
-    client("InstancesClient", rig.access).set_metadata_unary(
-        request={"project": PROJECT, "zone": ZONE, "instance": machine.id, "metadata_resource": body}
-    )
+    rig.write_tags(machine.id, {base.DEADLINE_TAG: "2026-01-01T00:00:00+00:00"})
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=240)
     assert "gpuprov extend" in caught.value.hint
