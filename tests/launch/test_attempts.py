@@ -106,6 +106,14 @@ def test_an_attempt_without_an_answer_stays_in_the_journal(memory: Memory, launc
     ensure(launcher)
     first, second = orders(memory, HERE)
     assert first == second  # the same request, so that the same token finds the same machine
+    assert (first.tried_at, second.tried_at is not None) == (None, True)  # where there is no token, one is looked for first
+
+
+def test_the_machines_of_an_earlier_client_are_known_to_the_next_attempt(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [[machine("t4-train", id="i-1")]]
+    ensure(launcher)
+    ensure(launcher)  # the cloud's lists do not show it yet
+    assert [order.had for order in orders(memory, HERE)] == [(), ("i-1",)]
 
 
 def test_what_cannot_be_cleared_keeps_the_journal_and_says_how_to_remove_it(memory: Memory, launcher: Launcher) -> None:

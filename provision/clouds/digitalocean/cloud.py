@@ -1,8 +1,9 @@
 """The `Cloud` of one DigitalOcean region, which only delegates and launches.
 
 DigitalOcean has no token that makes a repeated create harmless, so nothing is created before it has been looked for: by name, among the
-droplets with GPUs, and by the launch's tag. A create whose answer was lost is looked for until it can no longer be under way, and of
-several droplets with one name the oldest stays. What is removed beside it, nobody has used: a launch waits for no other droplet.
+droplets with GPUs, by the launch's tag, and by the ids that the journal knows. A create whose answer was lost is looked for until it can
+no longer be under way, and of several droplets with one name the oldest stays. What is removed beside it, nobody has used: a launch waits
+for no other droplet.
 """
 
 import datetime as dt
@@ -80,7 +81,7 @@ class DigitalOceanCloud:
         tag = requests.launch_tag(order.launch_id, order.name, order.tags.get(base.OWNER_TAG, ""))
         firewall.stand(self._api, order.name, tag, networks)
         names = [request["name"] for request in wanted.values()]
-        made = self._existing(names, tag)
+        made = self._existing(order, names, tag)
         if len(made) < order.minimum or self._unsure & set(names):
             self._make(order, wanted, made)
         return [instance_of(made[name], order.tags) for name in names if name in made]
@@ -122,21 +123,26 @@ class DigitalOceanCloud:
                 raise CloudInvalidError(msg, hint="choose another --name, or remove that volume", detail=error.detail) from error
             return str(mine["id"])
 
-    def _existing(self, names: list[str], tag: str) -> dict[str, Any]:
-        """The droplets of these names that exist, one for each. One whose create nobody answered is looked for until it is late."""
+    def _existing(self, order: base.Order, names: list[str], tag: str) -> dict[str, Any]:
+        """The droplets of these names that exist, one for each; lists show a new one late, so an earlier client's is asked for by id.
+
+        One whose create nobody answered, here or to a client that died, is looked for until it is late.
+        """
 
         def look() -> dict[str, Any]:
             queries: tuple[dict[str, str], ...] = ({"name": names[0]}, {"type": "gpus"}, {"tag_name": tag})
             lists = at_once(lambda query: self._api.pages("droplets_list", "droplets", **query), queries)
-            raws = {int(raw["id"]): raw for found in lists for raw in found if raw["name"] in names}
+            found = [*at_once(lambda droplet: removal.droplet(self._api, droplet), order.had), *(raw for each in lists for raw in each)]
+            raws = {int(raw["id"]): raw for raw in found if raw and raw["name"] in names}
             first: dict[str, Any] = {}
             extra = [raw for _, raw in sorted(raws.items()) if first.setdefault(raw["name"], raw) is not raw]
             self._discard([instance_of(raw) for raw in extra])
             return first
 
-        unsure = self._unsure & set(names)
-        settles_s = min(_SETTLES * self._access.timeout_s, _SETTLES_S) if unsure else 0.0
-        found = poll(look, lambda made: unsure <= made.keys(), timeout_s=settles_s) if unsure else look()
+        unsure, settles_s = self._unsure & set(names), min(_SETTLES * self._access.timeout_s, _SETTLES_S)
+        if order.tried_at and not unsure:
+            unsure, settles_s = set(names), settles_s - (dt.datetime.now(dt.UTC) - order.tried_at).total_seconds()
+        found = poll(look, lambda made: unsure <= made.keys(), timeout_s=settles_s)
         self._unsure -= set(names)
         return found
 

@@ -65,15 +65,20 @@ def things(api: DigitalOceanApi, name: str | None) -> list[base.Thing]:
     return [thing for found in at_once(lambda ask: ask(), questions) for thing in found if name in {None, thing.group}]
 
 
+def droplet(api: DigitalOceanApi, droplet_id: str) -> Any:
+    """The droplet of an id, which no list may show yet; None where there is none."""
+    try:
+        return api.call("droplets_get", droplet=droplet_id)["droplet"]
+    except NotThereError:
+        return None
+
+
 def known(api: DigitalOceanApi, launch: base.Known) -> list[base.Thing]:
     """The droplets of a launch, by id: lists may leave out a new one, and its tags arrive later."""
 
     def one(machine: tuple[str, str]) -> list[base.Thing]:
-        try:
-            raw = api.call("droplets_get", droplet=machine[0])["droplet"]
-        except NotThereError:
-            return []
-        _, beginning = requests.parsed_name(str(raw["name"])) or ("", "")
+        raw = droplet(api, machine[0])
+        _, beginning = (requests.parsed_name(str(raw["name"])) if raw else None) or ("", "")
         mine = bool(beginning) and launch.launch_id.startswith(beginning)
         return [launch.thing("instance", machine[0], str(raw["region"]["slug"]))] if mine else []
 

@@ -84,6 +84,24 @@ def test_a_create_that_is_carried_out_late_is_waited_for_and_not_sent_again(rig:
     assert [str(raw["id"]) for raw in made(rig, order)] == [machine.id]
 
 
+def test_a_droplet_of_an_earlier_client_that_no_list_shows_yet_is_not_made_again(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    rig.set(do_unseen_s=60.0, do_tags_s=60.0)
+    (first,) = rig.cloud().launch(order)
+    assert ids(rig.cloud().launch(dataclasses.replace(order, had=(first.id, "1")))) == [first.id]
+    assert rig.calls().count(MAKING) == 1
+
+
+def test_a_create_of_a_client_that_died_is_looked_for_until_it_is_late(rig: DigitalOceanRig) -> None:
+    order, now = rig.order(), dt.datetime.now(dt.UTC)
+    rig.set(do_unseen_s=1.0)
+    (first,) = rig.cloud().launch(order)
+    assert ids(rig.cloud().launch(dataclasses.replace(order, tried_at=now))) == [first.id]
+    assert rig.calls().count(MAKING) == 1
+    other, long_ago = rig.order("other"), now - dt.timedelta(minutes=10)
+    assert len(rig.cloud().launch(dataclasses.replace(other, tried_at=long_ago))) == 1
+
+
 def test_before_its_tags_are_there_the_name_and_the_firewall_tell_whose_a_droplet_is(rig: DigitalOceanRig) -> None:
     rig.set(do_tags_s=2.0)
     order = rig.order()
