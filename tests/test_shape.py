@@ -58,7 +58,7 @@ HOMES = {
         "converge/declared.py",
         "engines/base.py",
     },
-    "msgspec": {"catalog", "clouds", "verify/bench", "verify/bounds.py", "watch"},
+    "msgspec": {"catalog", "clouds", "launch/journal.py", "verify/bench", "verify/bounds.py", "watch"},
     "packaging": {"profile/requirements.py"},
     "clingo": {"catalog/solve.py"},
     "jinja2": {

@@ -60,7 +60,8 @@ class RunEvents:
             result = data.get("res") or {}
             state = "changed" if kind == "runner_on_ok" and result.get("changed") else _END_STATES[kind]
             if role == "preflight":
-                self._warnings += [str(warning) for warning in result.get("warnings") or []]
+                warnings = result.get("warnings") or []  # a list, as Ansible has it; a host may say anything
+                self._warnings += [str(warning) for warning in (warnings if isinstance(warnings, list) else [warnings])]
             self._tasks[state].append(f"{role}: {task}" if role else task)
             if state == "failed":
                 self._failure = failure.failed_task(role, task, result, run_dir=str(self.dir))

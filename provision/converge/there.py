@@ -44,6 +44,7 @@ sys.modules["provision.converge.onhost.session"].main(json.loads(s.read(int(s.re
 _OLD: Final = "if sys.version_info < (3, 7):\n    print('gpuprov-old %d.%d' % sys.version_info[:2]); sys.exit()\n"
 _SILENCE_S: Final = 45.0  # the host says something every ten seconds
 _MOST_BYTES: Final = 256 << 20
+_LONGEST_S: Final = 1e6  # of one task; what a host says beyond it, or NaN, is no time
 _AGAIN_S: Final = 60.0  # for a connection that broke while the host runs
 _BOOT_S: Final = 900.0
 _MOST_BOOTS: Final = 4
@@ -119,7 +120,7 @@ def converge_there(
 def _finish(target: Target, run: RunEvents, end: Mapping[str, Any]) -> None:
     """Keep what Ansible printed, and raise what went wrong."""
     output = str(end.get("output") or "")
-    (run.dir / "stdout").write_text(output)
+    (run.dir / "stdout").write_text(output, errors="replace")  # a host may say half of a surrogate pair
     if end.get("killed"):
         run.raise_failure(0, "")
         msg = f"the run on {target.name} was killed, and did not say why"
@@ -207,7 +208,8 @@ class _Conversation:
             case {"boot": str(boot)}:
                 self.boot = boot
             case {"need": list(names)}:
-                self._send(talk, [self.signed.bundle.layers[name] for name in names if name in self.signed.bundle.layers])
+                layers = self.signed.bundle.layers
+                self._send(talk, [layers[name] for name in names if isinstance(name, str) and name in layers])
             case {"waiting": _}:
                 self.say("waiting for another run on the host")
             case {"attached": str(name)} | {"started": str(name)}:
@@ -259,11 +261,12 @@ class _Conversation:
 def _inert(data: Mapping[str, Any]) -> dict[str, Any]:
     """What Ansible says of one task, in the types that it has; names have no characters that a terminal obeys."""
     duration, result = data.get("duration"), data.get("res")
+    timed = isinstance(duration, int | float) and type(duration) is not bool and 0 <= duration < _LONGEST_S
     names = {key: "".join(c if c.isprintable() else "?" for c in str(data.get(key) or "")[:300]) for key in ("task", "role")}
     return {
         **names,
         "ignore_errors": bool(data.get("ignore_errors")),
-        "duration": float(duration) if isinstance(duration, int | float) else 0.0,
+        "duration": float(duration or 0) if timed else 0.0,
         "res": result if isinstance(result, dict) else {},
     }
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from provision.errors import UsageError
 from provision.paths import lock_of, text_of, write_whole
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
@@ -36,9 +37,29 @@ def fresh_private_key() -> str:
     """A new Ed25519 host key in OpenSSH's format, without a passphrase."""
     with tempfile.TemporaryDirectory(prefix="gpuprov-key-") as folder:  # mode 0700
         path = Path(folder, "key")
-        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(path)]
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        make_pair(path)
         return text_of(path)
+
+
+def make_pair(path: Path) -> None:
+    """Make an Ed25519 key without a passphrase, and its `.pub` beside it: both or neither.
+
+    Raises:
+        UsageError: ssh-keygen did not, as where the disk is full.
+    """
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(path)]
+    try:
+        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    except OSError as error:
+        code, why = 1, str(error.strerror)
+    else:
+        code, why = done.returncode, done.stderr.decode(errors="replace").strip()
+    public = path.with_suffix(".pub")
+    if code or not (path.exists() and public.exists()):
+        for half in (path, public):
+            half.unlink(missing_ok=True)
+        msg = f"ssh-keygen made no key in {path.parent}: {why or f'exit code {code}'}"
+        raise UsageError(msg, hint=f"see whether there is room (`df -h {path.parent}`), and whether `ssh -V` runs; then run this again")
 
 
 def public_of(private: str) -> str:

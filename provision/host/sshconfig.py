@@ -46,11 +46,7 @@ class SshHome:
         """The public key for new instances; the pair is generated on first use."""
         with lock_of(self.folder / "key.lock"):
             if not self._identity.exists():
-                subprocess.run(
-                    ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(self._identity)],
-                    check=True,
-                    stdin=subprocess.DEVNULL,
-                )
+                hostkeys.make_pair(self._identity)
         public = text_of(self._identity.with_suffix(".pub")).strip()
         if not public:
             msg = f"{self._identity}.pub has no key"

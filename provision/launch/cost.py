@@ -5,8 +5,11 @@ import datetime as dt
 from provision import clouds
 from provision.clouds.base import Instance, parsed_deadline
 from provision.clouds.terms import Price
+from provision.errors import ProfileInvalidError
+from provision.launch.fleets import FleetRecord
 from provision.launch.journal import Record
 from provision.launch.price import priced, whole_price
+from provision.profile.locked import recorded
 from provision.profile.model import Profile
 
 
@@ -28,11 +31,21 @@ def hourly(instance: Instance, profile: Profile | None) -> Price | None:
     return clouds.provider(instance.cloud).price(instance.type, instance.region, gpu, count)
 
 
+def profile_of(record: Record | FleetRecord) -> Profile | None:
+    """The profile of a launch; None where this release refuses it."""
+    try:
+        return recorded(Profile, record.profile, record.name)
+    except ProfileInvalidError:
+        return None
+
+
 def hourly_of(record: Record) -> float | None:
     """US dollars an hour for the machines of a launch, or those that its open attempt may have made; None where a price is not known."""
-    profile, pending = Profile.model_validate(record.profile), record.pending
+    profile, pending = profile_of(record), record.pending
+    if profile is None:
+        return None
     where = [(machine.cloud, machine.region) for machine in record.machines]
-    if not where and pending:
+    if not where and pending and pending.place in range(len(profile.places)):
         where = [(profile.places[pending.place].cloud, pending.region)] * pending.count
     prices = [_price_at(profile, record, *pair) for pair in where]
     known = [price for price in prices if price is not None]

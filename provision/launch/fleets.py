@@ -3,10 +3,18 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from provision.launch.journal import check_name, names_in
+from provision.launch.journal import check_name, checked, names_in
 from provision.paths import private_dir, text_of, write_whole
+
+
+class EarlierProgram(TypedDict):
+    """What members were asked before a roll."""
+
+    program: str
+    profile: dict[str, Any]
+    lock: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class FleetRecord:
     signed_at: int = 0
     trust: dict[str, Any] = field(default_factory=dict)
     baked: str = ""
-    earlier: list[dict[str, Any]] = field(default_factory=list)
+    earlier: list[EarlierProgram] = field(default_factory=list)
 
     def asked_of(self, program: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The profile and the lock, as data, of the members that run this program; None where it was not rolled to from here."""
@@ -69,10 +77,10 @@ class Fleets:
     def get(self, name: str) -> FleetRecord | None:
         """The record of a fleet, or None. A file that is not a record counts as none."""
         try:
-            data = json.loads(text_of(self._folder / f"{check_name(name)}.json", errors="replace"))
-            return FleetRecord(**{key: data[key] for key in FleetRecord.__dataclass_fields__ if key in data})
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            record = checked(FleetRecord, json.loads(text_of(self._folder / f"{check_name(name)}.json", errors="replace")))
+        except (ValueError, RecursionError):
             return None
+        return record if record.name == name else None
 
     def put(self, record: FleetRecord) -> None:
         """Write a record; a crash leaves the old one or the new one."""

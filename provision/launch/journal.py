@@ -10,18 +10,23 @@ import contextlib
 import datetime as dt
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from provision.clouds.base import NAME, Known, host_name
+import msgspec
+
+from provision.clouds.base import NAME, Known, host_name, parsed_deadline
 from provision.errors import NameInvalidError, NameTakenError
 from provision.paths import lock_of, private_dir, text_of, write_whole
 
+K = TypeVar("K")
 # Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
 VISIBLE_WITHIN = dt.timedelta(minutes=10)
+_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 def check_name(name: str) -> str:
@@ -34,6 +39,25 @@ def check_name(name: str) -> str:
         msg = f"{name!a} cannot be the name of an instance"
         raise NameInvalidError(msg, hint="use 1-40 lower-case letters, digits and hyphens, with no hyphen at the ends")
     return name
+
+
+def checked(kind: type[K], data: Any) -> K:
+    """A record from a file's data, in which every value is of its type: a file may be damaged, or another release's.
+
+    Raises:
+        ValueError: one is not.
+    """
+    try:
+        whole = msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+    record: Any = whole
+    parts = [record.profile.get(key) or {} for key in ("owner", "tags")]
+    moments = [parsed_deadline(record.created_at), parsed_deadline(record.deadline)]
+    if not _ID.fullmatch(record.launch_id) or None in moments or not all(isinstance(part, dict) for part in parts):
+        msg = "an id, a time or a part of the profile is none"
+        raise ValueError(msg)
+    return whole
 
 
 def names_in(folder: Path) -> list[str]:
@@ -170,18 +194,18 @@ class Record:
         """Read a record from a file's data, also from the first releases, which had one machine and one region in it.
 
         Raises:
-            KeyError, TypeError: it is not a record.
+            KeyError, TypeError, ValueError: it is not a record.
         """
-        values = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        values["touched"] = tuple((cloud, region) for cloud, region in data.get("touched", ()))
-        values["pending"] = Pending(**data["pending"]) if data.get("pending") else None
-        values["had"] = tuple(Pending(**attempt) for attempt in data.get("had", ()))
-        values["machines"] = tuple(Machine(**machine) for machine in data.get("machines", ()))
         if "region" in data:  # before several machines
-            values["touched"] = ((data["cloud"], data["region"]),)
-            if data.get("instance_id"):
-                values["machines"] = (Machine(data["name"], data["instance_id"], data["cloud"], data["region"], data.get("address", "")),)
-        return cls(**values)
+            one = {**data, "id": data.get("instance_id")}
+            data = {**data, "touched": [(data["cloud"], data["region"])], "machines": [one] if one["id"] else []}
+        record = checked(cls, data)
+        for machine in record.machines:
+            check_name(machine.name)
+        if record.pending and record.pending.at and parsed_deadline(record.pending.at) is None:
+            msg = "the time of its attempt is none"
+            raise ValueError(msg)
+        return record
 
 
 class Journal:
@@ -197,10 +221,12 @@ class Journal:
 
     def get(self, name: str) -> Record | None:
         """The record of a launch, or None. A file that is not a record (damaged, or of another version) counts as none."""
+        path = self._folder / f"{check_name(name)}.json"
         try:
-            return Record.read(json.loads(text_of(self._folder / f"{check_name(name)}.json", errors="replace")))
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            record = Record.read(json.loads(text_of(path, errors="replace")))
+        except (KeyError, TypeError, ValueError, NameInvalidError, RecursionError):
             return None
+        return record if record.name == name else None
 
     def of(self, host: str) -> Record | None:
         """The record of a launch, by its name or by the name of one of its machines."""
@@ -247,7 +273,7 @@ class Journal:
         """The runs of all names that reached their end; a line that is none does not count."""
         for path in sorted(self._folder.glob("*.runs.jsonl")):
             for line in text_of(path, errors="replace").splitlines():
-                with contextlib.suppress(json.JSONDecodeError):
+                with contextlib.suppress(ValueError, RecursionError):
                     entry = json.loads(line)
                     if isinstance(entry, dict):
                         yield entry
@@ -256,7 +282,7 @@ class Journal:
         """The ids of all launches of a name that were made from here; the log has them when the record is lost."""
         ids: set[str] = set()
         for line in text_of(self.log_of(name), errors="replace").splitlines():
-            with contextlib.suppress(json.JSONDecodeError, TypeError, KeyError):  # a client that died may have left half a line
+            with contextlib.suppress(ValueError, RecursionError, TypeError, KeyError):  # a client that died may have left half a line
                 ids.add(str(json.loads(line)["launch_id"]))
         return ids
 

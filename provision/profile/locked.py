@@ -1,11 +1,12 @@
 """The records of a lock file, the lock's digest, and the profile with the lock's versions."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from provision import canonical
 from provision.catalog.wheels import parse
+from provision.errors import ProfileInvalidError
 from provision.profile.model import Profile
 
 
@@ -314,6 +315,25 @@ class Lock(LockedModel):
     def digest(self) -> str:
         """SHA-256 over the canonical JSON form, hexadecimal."""
         return canonical.digest(self.as_dict())
+
+
+M = TypeVar("M", Profile, Lock)
+
+
+def recorded(kind: type[M], data: dict[str, Any], name: str) -> M:
+    """The profile or the lock of a launch or a fleet, as the journal has it: another release may have written it.
+
+    Raises:
+        ProfileInvalidError: this release refuses it.
+    """
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        msg = f"{name} was launched with a {kind.__name__.lower()} that this release refuses: {why}"
+        hint = f"the release that launched it reads it; `gpuprov down {name}` removes the machine whatever its profile is"
+        raise ProfileInvalidError(msg, hint=hint) from error
 
 
 def pin(profile: Profile, lock: Lock) -> Profile:

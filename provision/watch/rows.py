@@ -64,7 +64,7 @@ def rows(watched: Watched, now: float, *, order: str = "host", only: str = "") -
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
     """A name by which train-2 comes before train-10."""
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in _NUMBER.split(name)]
+    return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in _NUMBER.split(name)]
 
 
 def _of(state: HostState, now: float, *, is_old: bool) -> Iterator[GpuRow]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from provision.launch.journal import Journal
 
+_LONGEST_S: Final = 1e6
 _LAST: Final = 5  # runs that count: a cloud and a package mirror change
 
 
@@ -42,7 +43,8 @@ def expected(journal: Journal, kind: RunKind) -> ExpectedTime | None:
     """What the last runs of a kind took; None where none was measured."""
     entries = [entry for entry in journal.runs() if all(entry.get(key) == value for key, value in _as_entry(kind).items())]
     latest = sorted(entries, key=lambda entry: str(entry.get("at")))[-_LAST:]
-    times = [float(entry["seconds"]) for entry in latest if isinstance(entry.get("seconds"), int | float)]
+    said = [entry.get("seconds") for entry in latest]
+    times = [float(each) for each in said if isinstance(each, int | float) and 0 <= each < _LONGEST_S]
     return ExpectedTime(statistics.median(times), len(times), kind.cloud) if times else None
 
 

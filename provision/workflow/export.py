@@ -5,17 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from provision.clouds.base import parsed_deadline
 from provision.engines.base import EngineHost, HostPool, HostUnprovenError
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, FactsInvalidError, UsageError
 from provision.host.sshconfig import alias_of
 from provision.launch.journal import Machine, Record
-from provision.profile.locked import Lock, pin
+from provision.profile.locked import Lock, pin, recorded
 from provision.profile.model import Profile
 from provision.verify.kept import KeptVerdict, KeptVerdicts
 from provision.workflow.session import Session
 
 # What a command of the log does not change on a host.
 _HARMLESS = frozenset({"sign", "extend", "allow", "push", "pull", "ssh"})
+_ALWAYS = dt.datetime.max.replace(tzinfo=dt.UTC)  # a line of the log without a time was written after everything else
 _FEW = 3  # hosts that a message can explain
 
 
@@ -90,7 +92,7 @@ def _changes(session: Session) -> dict[str, dt.datetime]:
         if entry.get("event") == "intent" and entry.get("command") not in _HARMLESS:
             about[run] = str(entry.get("name", "")).rpartition("@")[2]
         if run in about:
-            last[about[run]] = dt.datetime.fromisoformat(str(entry["at"]))
+            last[about[run]] = parsed_deadline(str(entry.get("at"))) or _ALWAYS
     return last
 
 
@@ -131,8 +133,8 @@ class _Judge:
 
 def _is_of_launch(verdict: KeptVerdict, record: Record) -> bool:
     """Whether what was proven is the profile of the launch, closed by the lock of the launch."""
-    profile = Profile.model_validate(record.profile)
-    lock = Lock.model_validate(record.lock) if record.lock else None
+    profile = recorded(Profile, record.profile, record.name)
+    lock = recorded(Lock, record.lock, record.name) if record.lock else None
     expected = pin(profile, lock) if lock else profile
     return verdict.host.profile == expected.dump() and verdict.host.lock == (lock.as_dict() if lock else None)
 
@@ -155,7 +157,7 @@ def _host(session: Session, record: Record, machine: Machine, verdict: KeptVerdi
         name=machine.name,
         entry=session.ssh.entry(machine.name),
         facts=facts,
-        gpu_model=Profile.model_validate(record.profile).gpu.model,
+        gpu_model=recorded(Profile, record.profile, record.name).gpu.model,
         place=(machine.cloud, machine.region),
         verified_at=verdict.at,
         sha256=verdict.evidence.sha256,

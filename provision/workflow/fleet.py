@@ -17,16 +17,17 @@ from provision.errors import (
     InstanceNotFoundError,
     NameTakenError,
     PolicyViolatedError,
+    ProfileInvalidError,
     RollUnderWayError,
     UsageError,
 )
 from provision.launch import lifecycle, place
 from provision.launch.baked import image_for, recipe_of
 from provision.launch.fleet_orders import parsed_store, place_of
-from provision.launch.fleets import FleetRecord, Fleets
+from provision.launch.fleets import EarlierProgram, FleetRecord, Fleets
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
 from provision.profile import load
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.workflow.converging import signer
@@ -106,12 +107,15 @@ def _expectation(record: FleetRecord, planned: Plan) -> MemberExpectation:
     machine = order_of(record, planned).machine
     image = clouds.provider(record.cloud).image(machine.os, machine.place)
     login = image.login if image else ""
-    return MemberExpectation(planned.profile, Lock.model_validate(record.lock), record.without_gpu, login, here=record.rehearsal)
+    return MemberExpectation(planned.profile, recorded(Lock, record.lock, record.name), record.without_gpu, login, here=record.rehearsal)
 
 
 def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
     """The order of a record: the same record and plan give the same order."""
-    option = next(each for each in planned.places if each.index == record.place and each.region == record.region)
+    option = next((each for each in planned.places if each.index == record.place and each.region == record.region), None)
+    if option is None:
+        msg = f"{record.region} is no place of the profile that fleet {record.name} was made with, as this release reads it"
+        raise ProfileInvalidError(msg, hint=f"the release that made it goes on with it; `gpuprov down {record.name}` removes it")
     machine = order(
         planned.profile,
         record.profile_digest,
@@ -237,8 +241,7 @@ def known(session: Session, name: str) -> tuple[Fleets, FleetRecord, Plan]:
         names = ", ".join(each.name for each in fleets.all())
         msg = f"no fleet called {name!r} was made from here{f' (what was: {names})' if names else ''}"
         raise InstanceNotFoundError(msg, hint="`gpuprov fleet up` makes one; `gpuprov down NAME` removes what carries a name's tag")
-    profile = Profile.model_validate(record.profile)
-    return fleets, record, plan(profile, Lock.model_validate(record.lock), name)
+    return fleets, record, plan(recorded(Profile, record.profile, name), recorded(Lock, record.lock, name), name)
 
 
 def scale(session: Session, name: str, size: int) -> FleetRecord:
@@ -295,7 +298,7 @@ def roll(
     """
     fleets, had, planned = known(session, name)
     record = had
-    before = {"program": record.program, "profile": record.profile, "lock": record.lock}
+    before = EarlierProgram(program=record.program, profile=record.profile, lock=record.lock)
     if request is not None:
         place.check_machines(request.profile, record.size)
         planned = plan(request.profile, request.lock, name, request.lines)

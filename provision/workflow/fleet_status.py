@@ -24,7 +24,7 @@ from provision.host.way import actual, check_entry, directives
 from provision.launch import baked
 from provision.launch.fleets import FleetRecord
 from provision.launch.plan import Plan
-from provision.profile.locked import Lock, pin
+from provision.profile.locked import Lock, pin, recorded
 from provision.profile.model import Profile
 from provision.verify.facts.file import parse
 from provision.verify.finding import Report
@@ -126,7 +126,7 @@ def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -
     @functools.cache
     def made_for(program: str) -> Profile | None:
         asked = record.asked_of(program)
-        return None if asked is None else pin(Profile.model_validate(asked[0]), Lock.model_validate(asked[1]))
+        return None if asked is None else pin(recorded(Profile, asked[0], name), recorded(Lock, asked[1], name))
 
     def asked_of(member: FleetMember) -> Profile | None:
         return made_for(posted[member.id].digest if member.id in posted else record.program)

@@ -13,7 +13,7 @@ from typing import Any
 from provision.errors import InstanceNotFoundError, UsageError
 from provision.host.ssh import Target
 from provision.paths import playbooks_dir
-from provision.profile.locked import Lock, pin
+from provision.profile.locked import Lock, pin, recorded
 from provision.profile.model import Profile
 from provision.verify.fleet import Expectation
 from provision.workflow.session import Session
@@ -149,6 +149,6 @@ def interpreter_of(session: Session, host: str) -> str:
         launched = session.record(host)
     except InstanceNotFoundError:
         return f"{_PYTORCH}/bin/python"
-    own = Profile.model_validate(launched.profile).stack.python if launched.profile else None
+    own = recorded(Profile, launched.profile, host).stack.python if launched.profile else None
     prefix = own.prefix if own else None
     return f"{(prefix or _PYTORCH).rstrip('/')}/bin/python"

@@ -91,7 +91,7 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
         for found in instances:
             fleet = fleets.get(found.launch_id)
             instance = replace(found, deadline=fleet.deadline) if fleet else found
-            profile = Profile.model_validate(fleet.profile) if fleet else _profile(session, instance, profiles)
+            profile = cost.profile_of(fleet) if fleet else _profile(session, instance, profiles)
             row = _row(instance, profile, notices.get(instance.id, ()), now, rehearsal=rehearsal)
             rows.append(replace(row, fleet=fleet.name if fleet else instance.group if instance.in_fleet else ""))
     rows += [_unfinished(record) for record in session.journal.all() if not record.machines and record.launch_id not in launches]
@@ -103,7 +103,7 @@ def _profile(session: Session, instance: Instance, profiles: list[Profile]) -> P
     """The profile that a machine was launched from, or the one of that name here."""
     record = session.journal.get(instance.group) if instance.group else None
     if record and record.launch_id == instance.launch_id:
-        return Profile.model_validate(record.profile)
+        return cost.profile_of(record)
     return next((profile for profile in profiles if profile.name == instance.profile), None)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, InstanceNotFoundError, UsageError
 from provision.launch.cost import hourly_of
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, recorded
 from provision.watch import dcgm
 from provision.watch.idle import IdleVerdict, IdleWatch, Occupation
 from provision.watch.run import all_answered, watch
@@ -82,7 +82,7 @@ def _watched(session: Session, name: str) -> WatchedHost:
     except InstanceNotFoundError:
         return WatchedHost(target)
     price = hourly_of(record)
-    lock = Lock.model_validate(record.lock) if record.lock else None
+    lock = recorded(Lock, record.lock, name) if record.lock else None
     return WatchedHost(
         target,
         usd_per_hour=price / max(1, len(record.machines)) if price is not None else None,

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from provision.clouds.base import Instance, NotSetUpError
 from provision.errors import CredentialsExpiredError, CredentialsMissingError, HostUnreachableError
+from provision.launch.cost import profile_of
 from provision.launch.journal import Record
 from provision.launch.lifecycle import first_regions, machines
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere, regions_of
 from provision.profile import load
+from provision.profile.locked import recorded
 from provision.profile.model import Profile
 from provision.profile.network import Network
 from provision.workflow.session import Say, Session
@@ -50,7 +52,7 @@ class LaunchMachines:
             HostUnreachableError: there is neither, so the limits that were signed are not known.
         """
         if self.record is not None:
-            return Profile.model_validate(self.record.profile)
+            return recorded(Profile, self.record.profile, self.record.name)
         for profile in local_profiles():
             if profile.name == instance.profile:
                 return profile
@@ -77,8 +79,8 @@ def regions(
 ) -> set[tuple[str, str]]:
     """The regions of the profiles on this machine (`profiles`, if they have been read) and of the journal's records of the same kind."""
     records = [one for one in session.journal.all() if one.rehearsal == rehearsal]
-    launched = [Profile.model_validate(record.profile)] if record else []
-    return regions_of([*launched, *(local_profiles() if profiles is None else profiles)], records)
+    own = profile_of(record) if record else None
+    return regions_of([*([own] if own else []), *(local_profiles() if profiles is None else profiles)], records)
 
 
 def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:

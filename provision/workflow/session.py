@@ -17,7 +17,7 @@ from provision.host.sshconfig import SshHome
 from provision.launch.audit import AuditLog
 from provision.launch.journal import Journal, Record, check_name
 from provision.profile import load, lockfile
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Session:
         if name is not None:
             path = load.find(name)
             return self.lock(path, profile, rehearsal=True) if rehearsal else lockfile.find(path, profile)
-        return Lock.model_validate(record.lock) if record is not None and record.lock else None
+        return recorded(Lock, record.lock, record.name) if record is not None and record.lock else None
 
     def profile_for(self, host: str | None, name: str | None) -> Profile:
         """The profile of a command: the one that the user named, or the one that the instance was launched from.
@@ -217,7 +217,7 @@ class Session:
         if record is None:
             msg = "it is not known which profile should hold"
             raise InstanceNotFoundError(msg, hint="name one with --profile; only instances that were launched from here have their own")
-        return Profile.model_validate(record.profile)
+        return recorded(Profile, record.profile, record.name)
 
     def _record_of(self, host: str | None) -> Record | None:
         return self.journal.of(host) if host and self.ssh.knows(host) else None

@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from provision.launch.chain import Chain
 from tests.cli.conftest import Call
 from tests.engines.proven import Proven, proven
 from tests.verify.sshd import Endpoint
@@ -42,6 +44,26 @@ def test_an_unproven_host_ends_with_3_and_writes_nothing(call: Call, desk: Prove
     assert (code, out) == (3, "")
     assert "error[host-unproven]: gp-2: it was never verified\nhint: `gpuprov verify gp-2` proves it again" in err
     assert not (tmp_path / "f").exists()
+
+
+def test_a_profile_of_another_release_is_an_error_with_a_way_out(call: Call, desk: Proven) -> None:
+    record = desk.session.journal.get("gp")
+    assert record is not None
+    desk.session.journal.put(replace(record, profile={**record.profile, "of_tomorrow": 1}))
+    for words in (("export", "--to", "ssh", "gp"), ("verify", "gp-1"), ("apply", "gp-1")):
+        code, _, err = call(*words)
+        assert code == 2
+        assert "error[profile-invalid]: gp was launched with a profile that this release refuses: of_tomorrow: " in err
+        assert "`gpuprov down gp` removes" in err
+    desk.session.journal.put(replace(record, lock={**record.lock, "of_tomorrow": 1}))
+    assert "gp was launched with a lock that this release refuses: " in call("export", "--to", "ssh", "gp")[2]
+
+
+def test_a_line_of_the_log_without_a_time_makes_every_proof_older_than_it(call: Call, desk: Proven) -> None:
+    desk.session.audit.path.unlink(missing_ok=True)
+    Chain(desk.session.audit.path).add({"event": "intent", "run": "x", "command": "up", "name": "gp-1"})
+    code, _, err = call("export", "--to", "ssh", "gp")
+    assert (code, "error[host-unproven]: gp-1: " in err) == (3, True), err
 
 
 @pytest.mark.usefixtures("desk")

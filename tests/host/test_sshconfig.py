@@ -1,5 +1,6 @@
 """The include file: `ssh gpuprov-NAME` as OpenSSH itself reads it, and the user's own configuration left alone."""
 
+import os
 import resource
 import stat
 import subprocess
@@ -272,3 +273,21 @@ def test_nothing_but_an_address_and_a_user_name_comes_into_the_configuration(
     assert "\n" not in refused.value.message
     assert user_config.read_bytes() == before
     assert not home.knows("a")
+
+
+def test_a_key_that_cannot_be_made_is_an_error_with_the_words_of_ssh_keygen_and_leaves_no_half(
+    tmp_path: Path, user_config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "ssh-keygen"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nwhile [ "$1" != -f ]; do shift; done\n: > "$2"\necho "$2.pub: No space left on device" >&2\nexit 1\n')
+    program.chmod(0o755)
+    home, path = SshHome(tmp_path / "ssh", user_config), os.environ["PATH"]
+    for programs, said in ((f"{program.parent}:{path}", "No space left on device"), (str(tmp_path), "No such file")):
+        monkeypatch.setenv("PATH", programs)
+        with pytest.raises(UsageError, match=said) as caught:
+            home.public_key()
+        assert "df -h" in caught.value.hint
+        assert not home.identity.exists()
+    monkeypatch.setenv("PATH", path)
+    assert home.public_key().startswith("ssh-ed25519 ")

@@ -128,6 +128,32 @@ def test_a_file_that_is_no_record_counts_as_none_and_hides_no_other(fleets: Flee
     assert [fleet.name for fleet in fleets.all()] == ["alone"]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"earlier": [1]},
+        {"earlier": [{"program": "second"}]},
+        {"earlier": [{"program": "second", "profile": [], "lock": {}}]},
+        {"earlier": {}},
+        {"name": "another"},
+        {"place": "1"},
+        {"size": [8]},
+        {"trust": []},
+        {"profile": 7},
+        {"deadline": "soon"},
+        {"created_at": "2026-11-21T00:00:00"},
+        {"signed_at": "7"},
+        {"bucket": None},
+    ],
+)
+def test_a_record_with_a_value_of_another_kind_counts_as_none(fleets: Fleets, folder: Path, changes: dict[str, Any]) -> None:
+    whole = dataclasses.asdict(FULL)
+    (folder / "train.json").write_text(json.dumps(whole))
+    assert fleets.get("train") == FULL
+    (folder / "train.json").write_text(json.dumps(whole | changes))
+    assert (fleets.get("train"), fleets.all()) == (None, [])
+
+
 def test_a_byte_that_is_no_text_costs_its_own_value_and_not_the_record(fleets: Fleets, folder: Path) -> None:
     fleets.put(record(bucket="a-stare"))
     file = folder / "train.json"

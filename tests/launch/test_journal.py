@@ -263,6 +263,43 @@ def test_what_is_no_file_is_an_error_and_not_the_absence_of_a_launch(journal: Jo
         journal.all()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"touched": [[[], "r"]]},
+        {"touched": [["aws"]]},
+        {"touched": 7},
+        {"machines": [{"name": [], "id": "i-1", "cloud": "aws", "region": "r"}]},
+        {"machines": [{"name": "../x", "id": "i-1", "cloud": "aws", "region": "r"}]},
+        {"machines": [7]},
+        {"had": [{"place": "0", "region": "r", "zone": "", "first": 1, "count": 1, "minimum": 1}]},
+        {"pending": [1]},
+        {"pending": {"place": 0, "region": "r", "zone": "", "first": 1, "count": 1, "minimum": 1, "at": "noon"}},
+        {"pending": {"place": 0, "region": [], "zone": "", "first": 1, "count": 1, "minimum": 1}},
+        {"name": "another"},
+        {"launch_id": 5},
+        {"launch_id": "f00d/../x"},
+        {"profile": []},
+        {"profile": {"name": "a", "owner": 7}},
+        {"lock": [1]},
+        {"created_at": "yesterday"},
+        {"created_at": "2026-11-21T00:00:00"},
+        {"deadline": "0001-01-01T00:00:00+23:59"},
+        {"deadline": None},
+        {"count": "1"},
+        {"minimum": {}},
+        {"host_key": 1},
+        {"rehearsal": "no"},
+    ],
+)
+def test_a_record_with_a_value_of_another_kind_counts_as_none(journal: Journal, tmp_path: Path, changes: dict[str, Any]) -> None:
+    whole = json.loads(json.dumps(dataclasses.asdict(record(touched=(("aws", "us-east-1"),), machines=(ONE,), had=(PENDING,)))))
+    lay(tmp_path / "journal", {"train.json": json.dumps(whole).encode()})
+    assert journal.get("train") == record(touched=(("aws", "us-east-1"),), machines=(ONE,), had=(PENDING,))
+    lay(tmp_path / "journal", {"train.json": json.dumps(whole | changes).encode()})
+    assert (journal.get("train"), journal.all(), journal.of("train-1")) == (None, [], None)
+
+
 @pytest.mark.parametrize("raw", [b"[" * 100_000, b"\xff\xfe", b'{"name": "\xff"}', b"9" * 5000])
 def test_a_record_that_is_damaged_in_any_way_counts_as_none(journal: Journal, tmp_path: Path, raw: bytes) -> None:
     lay(tmp_path / "journal", {"train.json": raw})
@@ -288,7 +325,7 @@ def test_the_runs_of_all_names_are_kept_and_a_line_that_is_none_does_not_count(j
     journal.log_run("train", {"seconds": 2})
     journal.log_run("alone", {"seconds": 3})
     (path,) = journal.log_of("train").parent.glob("train.runs.jsonl")
-    path.write_bytes(path.read_bytes() + b'[1]\n{"seconds": \xff\n')
+    path.write_bytes(path.read_bytes() + b'[1]\n{"seconds": \xff\n' + b"[" * 100_000 + b"\n" + b"9" * 5000 + b"\n")
     journal.log_run("train", {"seconds": 4})
     journal.drop("train")
     assert [run["seconds"] for run in journal.runs()] == [3, 1, 2, 4]

@@ -135,6 +135,17 @@ def test_a_clock_that_follows_nothing_and_a_host_that_has_just_started_are_noted
     )
 
 
+@pytest.mark.parametrize("ahead", [float("inf"), float("-inf"), float("nan"), 10**400, True, "1"])
+def test_a_clock_that_is_no_time_ahead_was_not_compared(tmp_path: Path, ahead: object) -> None:
+    path = tmp_path / "facts.json"
+    facts = json.loads(dump(good.facts()))
+    facts["facts"]["clock_ahead"] = {"value": {"ahead_s": ahead}}
+    path.write_text(json.dumps(facts))
+    read = load(path)
+    assert read.clock_ahead_s is None
+    assert not any("ahead of" in note or "behind" in note for note in report(read).notes)
+
+
 def test_the_same_facts_judged_from_a_file_give_the_same_verdict(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     path.write_text(dump(good.facts(tool_gcc__found=None)))

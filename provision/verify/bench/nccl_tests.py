@@ -32,7 +32,7 @@ def read(message: ToolMessage) -> Measured:
     lines, gpus = message.output.splitlines(), message.gpus
     row, wrong, average = (_only(lines, pattern) for pattern in (_ROW, _WRONG, _AVERAGE))
     ranks = [int(match[1]) for line in lines if (match := _RANK.fullmatch(line))]
-    if ranks != list(range(gpus)):
+    if not gpus or ranks != list(range(gpus)):
         msg = f"it used {len(ranks)} GPUs of {gpus}"
         raise ValueError(msg)
     size, count = int(row[1]), int(row[2])

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 SCHEMA: Final = "gpuprov-facts/1"
 _MAX_REASON: Final = 500
+_MOST_AHEAD_S: Final = 1e12  # a clock that is further away says no time
 _JSON: Final = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))  # NaN stays NaN, which null would hide
 
 Count = Annotated[int, Field(ge=0)]
@@ -112,6 +113,6 @@ class Facts:
     def clock_ahead_s(self) -> float | None:
         """Seconds by which the host's clock was ahead of the client's; None where they were not compared."""
         match self.raw.get("clock_ahead"):
-            case {"value": {"ahead_s": int() | float() as seconds}}:
+            case {"value": {"ahead_s": int() | float() as seconds}} if type(seconds) is not bool and abs(seconds) < _MOST_AHEAD_S:
                 return float(seconds)
         return None

@@ -61,3 +61,9 @@ def test_a_table_of_something_else_or_that_contradicts_itself_is_refused(text: s
     with pytest.raises(ValueError, match=r"its|it ") as refused:
         read(nccl(text, code=code))
     assert said in str(refused.value)
+
+
+def test_a_tool_that_was_asked_for_no_gpu_has_no_rate() -> None:
+    none = "\n".join(line for line in NCCL.splitlines() if "Rank" not in line)
+    with pytest.raises(ValueError, match="0 GPUs"):
+        read(nccl(none, gpus=0))
