@@ -6,16 +6,23 @@ meanwhile. A member serves only after it verified itself. The deadline is the gr
 
 from __future__ import annotations
 
+import itertools
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from provision.clouds.base import Order, Step
 
 BREAKER: int = 5
 """How many members may fail with one program before the group launches no more."""
+MOST_EVIDENCE: Final = 8 << 20  # bytes of one piece: a member posts at most 4 MiB of what its program printed
+_MOST_TOGETHER: Final = 128 << 20
+_MOST_PIECES: Final = 8  # of one member: it posts one for each program and boot
+_MOST_LISTED: Final = 50_000
+_MOST_KEYS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,36 @@ class PostedEvidence:
     digest: str
     content: dict[str, Any] = field(default_factory=dict)
     doubt: str = ""
+
+
+def newest(listed: Iterable[tuple[str, str, int]]) -> list[str]:
+    """What is read of all that members posted: the newest pieces of each, so that one that posts much hides no other, within bounds.
+
+    Args:
+        listed: name below the fleet's prefix, time and bytes of each.
+    """
+    kept: dict[str, list[tuple[str, str, int]]] = {}
+    for name, at, size in itertools.islice(listed, _MOST_LISTED):
+        of_member = kept.setdefault(name.partition("/")[0], [])
+        of_member.append((at, name, size))
+        of_member.sort(reverse=True)
+        del of_member[_MOST_PIECES:]
+    found, room = [], _MOST_TOGETHER
+    for row in itertools.zip_longest(*kept.values()):
+        for _, name, size in filter(None, row):
+            found += [name] if size <= room else []
+            room -= min(size, room)
+    return sorted(found)
+
+
+def content_of(raw: bytes) -> dict[str, Any]:
+    """What a member posted, without what no evidence has; empty where it is none."""
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    items = content.items() if isinstance(content, dict) else ()
+    return {key: value for key, value in itertools.islice(items, _MOST_KEYS) if value is None or isinstance(value, str | int | float)}
 
 
 class Fleet(Protocol):

@@ -16,7 +16,7 @@ from provision.clouds.aws import fleet_requests as aws_fleet
 from provision.clouds.aws.image_choice import wanted
 from provision.clouds.aws.place import AwsPlace
 from provision.clouds.aws.requests import run_instances
-from provision.clouds.fleet import FleetOrder
+from provision.clouds.fleet import FleetOrder, newest
 from provision.clouds.gcp import capacity as gcp_capacity
 from provision.clouds.gcp import fleet_requests as gcp_fleet
 from provision.clouds.gcp.place import GcpPlace
@@ -219,3 +219,13 @@ def test_what_a_fleet_cannot_keep_its_plan_refuses() -> None:
     with pytest.raises(CloudUnsupportedError):
         clouds.fleets("digitalocean")
     assert not clouds.provider("digitalocean").place.model_fields.keys() & {"baked_image", "capacity"}
+
+
+def test_of_what_members_posted_the_newest_of_each_is_read_within_bounds() -> None:
+    listed = [(f"{member}/d/{number:02}", f"2026-11-{number:02}", 8 << 20) for member in ("m1", "m2") for number in range(1, 21)]
+    assert newest(listed[:3]) == ["m1/d/01", "m1/d/02", "m1/d/03"]
+    assert newest(listed) == [f"{member}/d/{number:02}" for member in ("m1", "m2") for number in range(13, 21)]
+    many = [(f"m{number}/d/1", "2026-11-01", 8 << 20) for number in range(100)]
+    assert len(newest(many)) == 16
+    assert newest([*many, ("z/d/1", "2026-11-01", 0)])[-1] == "z/d/1"
+    assert newest([]) == []

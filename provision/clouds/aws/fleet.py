@@ -1,7 +1,6 @@
 """A fleet on AWS: one Auto Scaling group and its launch template, and a bucket for programs and evidence."""
 
 import datetime as dt
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from provision.clouds.aws.images import Images
 from provision.clouds.aws.permissions import parameters_of
 from provision.clouds.aws.requests import resource_name
 from provision.clouds.claim import taken
-from provision.clouds.fleet import FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.clouds.fleet import MOST_EVIDENCE, FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves, content_of, newest
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, RollUnderWayError
@@ -24,7 +23,6 @@ from provision.errors import CloudInvalidError, RollUnderWayError
 _GROUP: Final = "AutoScalingGroupName"
 _FORWARD: Final = {"Pending", "InProgress", "Baking"}
 _CANCELLED_S: Final = 300.0
-_MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
 _AT_ONCE: Final = 10  # as many connections as the client keeps
 _REACH: Final = (
@@ -189,19 +187,18 @@ class AwsFleet:
         start, store = f"{order.prefix}evidence/{order.machine.name}/", self._api.client("s3")
         with cloud_errors("s3:ListBucket", self._api.region):
             pages = store.get_paginator("list_objects_v2").paginate(Bucket=order.bucket, Prefix=start)
-            keys = [row["Key"] for page in pages for row in page.get("Contents", []) if row["Size"] <= _MOST_EVIDENCE]
+            rows = (row for page in pages for row in page.get("Contents", []) if row["Size"] <= MOST_EVIDENCE)
+            names = newest((row["Key"].removeprefix(start), row["LastModified"].isoformat(), row["Size"]) for row in rows)
 
-        def read(key: str) -> PostedEvidence:
-            member, _, rest = key.removeprefix(start).partition("/")
+        def read(name: str) -> bytes:
             with cloud_errors("s3:GetObject", self._api.region):
-                raw = store.get_object(Bucket=order.bucket, Key=key)["Body"].read(_MOST_EVIDENCE)
-            try:
-                content = json.loads(raw)
-            except (ValueError, RecursionError):
-                content = None
-            return PostedEvidence(member.rpartition(":")[2], rest.removesuffix(".json"), content if isinstance(content, dict) else {})
+                return bytes(store.get_object(Bucket=order.bucket, Key=start + name)["Body"].read(MOST_EVIDENCE))
 
-        return at_once(read, keys, most=_AT_ONCE)
+        def posted(name: str, raw: bytes) -> PostedEvidence:
+            member, _, rest = name.partition("/")
+            return PostedEvidence(member.rpartition(":")[2], rest.removesuffix(".json"), content_of(raw))
+
+        return [posted(*pair) for pair in zip(names, at_once(read, names, most=_AT_ONCE), strict=True)]
 
     def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, instead: bool = False, on_step: base.Step) -> None:
         """A new numbered version, and a refresh towards it; one that is under way already is left to go on.

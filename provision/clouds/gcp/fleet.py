@@ -7,7 +7,7 @@ from typing import Any, Final
 from provision.clouds import base
 from provision.clouds.caller import resolve
 from provision.clouds.claim import taken
-from provision.clouds.fleet import FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.clouds.fleet import MOST_EVIDENCE, FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves, newest
 from provision.clouds.gcp import firewall, fleet_requests, posted, removal, requests, store
 from provision.clouds.gcp.access import GcpAccess, access_from
 from provision.clouds.gcp.answers import last, tags_of_firewall
@@ -18,7 +18,6 @@ from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, CloudUnsupportedError, RollUnderWayError
 
 _MADE_S: Final = 600.0
-_MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
 _REACH: Final = (
     "all members are one service account: root on a member can write evidence under a neighbour's name, which `gpuprov fleet status` shows "
@@ -136,7 +135,8 @@ class GcpFleet:
     def evidence(self, order: FleetOrder) -> Sequence[PostedEvidence]:
         """What members posted, each with whether Google signed that it was that machine; found with one listing."""
         start, account = f"{order.prefix}evidence/{order.machine.name}/", fleet_requests.account_of(order.machine)
-        names = list(store.names(self._api, order.bucket, start, _MOST_EVIDENCE))
+        listed = store.names(self._api, order.bucket, start, MOST_EVIDENCE)
+        names = [start + name for name in newest((name.removeprefix(start), at, size) for name, at, size in listed)]
         certificates = store.certificates(self._api) if names else {}
         bodies = at_once(lambda name: store.get(self._api, order.bucket, name), names)
         read = [(name, body) for name, body in zip(names, bodies, strict=True) if body is not None]

@@ -6,13 +6,12 @@ name; it cannot get the neighbour's token. docs.cloud.google.com/compute/docs/in
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from google.auth import exceptions, jwt
 
-from provision.clouds.fleet import PostedEvidence
+from provision.clouds.fleet import PostedEvidence, content_of
 
 AUDIENCE: Final = "gpuprov/"
 _ISSUERS: Final = ("https://accounts.google.com", "accounts.google.com")
@@ -31,12 +30,7 @@ def evidence_of(place: str, raw: bytes, certificates: Mapping[str, str], account
     """
     instance, _, rest = place.partition("/")
     token, _, body = raw.partition(b"\n")
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        content = None
-    usable = content if isinstance(content, dict) else {}
-    return PostedEvidence(instance, rest.partition("/")[0], usable, _doubt(instance, token, body, certificates, account))
+    return PostedEvidence(instance, rest.partition("/")[0], content_of(body), _doubt(instance, token, body, certificates, account))
 
 
 def _doubt(instance: str, token: bytes, body: bytes, certificates: Mapping[str, str], account: str) -> str:

@@ -31,12 +31,14 @@ def get(api: GcpProjectApi, bucket: str, name: str) -> bytes | None:
     return bytes(reply.content)
 
 
-def names(api: GcpProjectApi, bucket: str, prefix: str, most: int) -> Iterator[str]:
-    """The names of the objects below a prefix that have at most so many bytes, in their order."""
-    asked = {"prefix": prefix, "fields": "items(name,size),nextPageToken"}
+def names(api: GcpProjectApi, bucket: str, prefix: str, most: int) -> Iterator[tuple[str, str, int]]:
+    """The name, time and bytes of the objects below a prefix that have at most so many bytes, in the order of their names."""
+    asked = {"prefix": prefix, "fields": "items(name,size,timeCreated),nextPageToken"}
     while True:
         answer = _send(api, "storage.objects.list", "GET", f"/storage/v1/b/{bucket}/o", params=asked).json()
-        yield from (str(row["name"]) for row in answer.get("items", []) if int(row["size"]) <= most)
+        yield from (
+            (str(row["name"]), str(row["timeCreated"]), int(row["size"])) for row in answer.get("items", []) if int(row["size"]) <= most
+        )
         if "nextPageToken" not in answer:
             return
         asked["pageToken"] = str(answer["nextPageToken"])

@@ -22,6 +22,7 @@ _MOST_KEPT: Final = MOST_OPS + MOST_CALLS
 # A program of small kernels took 4 times as long under it (docs/sources/trace.md, "What a profiler costs").
 _SLOWS_HOST: Final = 4.0
 _MOST_SECONDS: Final = 1 << 32
+_LONGEST_ID: Final = 40  # characters of a process or a thread
 _GPU: Final = {
     "kernel": Kind.KERNEL,
     "gpu_memcpy": Kind.COPY,
@@ -74,7 +75,7 @@ class _Events:
     def trace(self, cut: Cut) -> Trace:
         for event in self._stream():
             self._take(event)
-            if len(self._ops) + len(self._calls) + len(self._ranges) > _MOST_KEPT:
+            if len(self._ops) + len(self._calls) + len(self._ranges) + len(self._overheads) > _MOST_KEPT:
                 msg = f"{self._path} holds more than {_MOST_KEPT} events"
                 raise FactsInvalidError(msg, hint="trace a shorter time: `gpuprov trace HOST --duration 2 -- COMMAND`")
         if self._bad:
@@ -162,7 +163,6 @@ class _Events:
         found = event.get("args")
         args: dict[str, Any] = found if isinstance(found, dict) else {}
         correlation = _whole(args.get("correlation", 0))
-        thread = self._threads.setdefault((str(event.get("pid")), str(event.get("tid"))), len(self._threads))
         if gpu is not None:
             device = _whole(args.get("device", event.get("pid")))
             kind = _COPY.search(name) if gpu is Kind.COPY else None
@@ -170,11 +170,16 @@ class _Events:
             pageable = "Pageable" in name if gpu is Kind.COPY else None
             self._ops.append(Op(start, end, gpu, device, 0, correlation, shown, max(0, _whole(args.get("bytes"))), pageable))
         elif category in _CALLS:
-            self._calls.append(Call(start, end, thread, 0, correlation, plain_name(name)))
+            self._calls.append(Call(start, end, self._thread(event), 0, correlation, plain_name(name)))
         elif category in _RANGES:
-            self._ranges.append(Range(start, end, thread, name))
+            self._ranges.append(Range(start, end, self._thread(event), name))
         elif name in _OVERHEADS:
             self._overheads.append((start, end))
+
+    def _thread(self, event: dict[str, Any]) -> int:
+        """The number of its thread."""
+        named = str(event.get("pid"))[:_LONGEST_ID], str(event.get("tid"))[:_LONGEST_ID]
+        return self._threads.setdefault(named, len(self._threads))
 
 
 def _nanoseconds(value: object) -> int | None:

@@ -6,7 +6,9 @@ before it is used. Tables are made lazily by nsys, so each may be absent; rows h
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import time
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -47,6 +49,8 @@ _LEAD_NS: Final = 1_000_000_000
 _ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 _FUNCTIONS: Final = {"count", "min", "max", "sum", "typeof", "substr", "coalesce"}
 _FILL_UP: Final = 0.9
+_LONGEST_S: Final = 600.0
+_STEPS: Final = 100_000  # of SQLite's machine between two looks: some milliseconds
 
 Rows = Iterator[tuple[Any, ...]]
 
@@ -58,7 +62,7 @@ def read(path: Path, cut: Cut) -> Trace:
         FactsInvalidError: it is not an export of nsys, or is damaged.
     """
     try:
-        with _Export(path) as export:
+        with _Export(path) as export, export.bounded():
             return export.trace(cut)
     except sqlite3.Error as error:
         msg = f"{path} is not a readable SQLite export: {str(error)[:200]}"
@@ -91,6 +95,23 @@ class _Export:
 
     def __exit__(self, *_: object) -> None:
         self._db.close()
+
+    @contextlib.contextmanager
+    def bounded(self) -> Iterator[None]:
+        """End a query at Ctrl-C, and where all of them together take too long: pages that lead to each other have rows without end."""
+        ends = time.monotonic() + _LONGEST_S
+        self._db.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            if time.monotonic() <= ends:  # the look was cut short, and SQLite drops the exception that a signal raised there
+                raise KeyboardInterrupt from error
+            msg = f"{self._path} takes longer than {_LONGEST_S:.0f} s to read"
+            raise FactsInvalidError(
+                msg, hint="trace a shorter time; a small file that takes so long is damaged: export it again"
+            ) from error
 
     def trace(self, cut: Cut) -> Trace:
         if not self._has("META_DATA_EXPORT", "name") and not self._has("StringIds", "id", "value"):

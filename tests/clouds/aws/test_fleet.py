@@ -270,6 +270,26 @@ def test_evidence_that_is_none_counts_as_empty(made: Made) -> None:
     assert [each.content for each in made.fleet.evidence(made.order)] == [{}, {}, {}, {}]
 
 
+def test_a_member_that_posts_much_hides_no_other_and_fills_no_memory(made: Made) -> None:
+    made.ensure(0)
+    store = client("s3", REGION, made.access)
+
+    def post(member: str, name: str, content: object) -> None:
+        store.put_object(
+            Bucket=made.order.bucket, Key=f"x/evidence/{made.name}/AROA:{member}/{name}.json", Body=json.dumps(content).encode()
+        )
+
+    for number in range(20):
+        post("i-1", f"{number:02}", {"at": number, "nested": [[1]] * 1000, **{str(key): 1 for key in range(1000)}})
+    post("i-2", "d", {"at": 7, "exit_code": 0, "output": "{}"})
+    found = made.fleet.evidence(made.order)
+    assert [(each.instance, each.content) for each in found if each.instance != "i-1"] == [
+        ("i-2", {"at": 7, "exit_code": 0, "output": "{}"})
+    ]
+    flood = [each.content for each in found if each.instance == "i-1"]
+    assert (len(flood), all("nested" not in each and len(each) < 100 for each in flood)) == (8, True)
+
+
 def test_a_cloud_without_fleets_says_so() -> None:
     with pytest.raises(CloudUnsupportedError) as caught:
         clouds.fleets("digitalocean")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,26 @@ def test_more_events_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(FactsInvalidError, match="more than 300 events") as refused:
         read(kineto(tmp_path / "t.json", events(launching(0.4))), Cut())
     assert "--duration" in refused.value.hint
+
+
+def test_overheads_count_as_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_kineto, "_MOST_KEPT", 300)
+    overhead = {"ph": "X", "cat": "overhead", "name": "Instrumentation", "ts": 1, "dur": 1, "pid": 0, "tid": 0}
+    with pytest.raises(FactsInvalidError, match="more than 300 events"):
+        read(kineto(tmp_path / "t.json", [overhead] * 301), Cut())
+
+
+def test_names_of_threads_take_no_memory_beyond_what_a_name_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_kineto, "_CHUNK", 50_000)
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 1, "dur": 1, "pid": "p" * 100_000}
+    path = kineto(tmp_path / "t.json", [{**call, "tid": f"{number}" + "t" * 100_000} for number in range(100)])
+    tracemalloc.start()
+    try:
+        trace = read(path, Cut())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (len(trace.calls), len({call.thread for call in trace.calls}), peak < 5_000_000) == (100, 100, True), peak
 
 
 VALUES = (

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ from provision.watch.trace import read_nsys
 from provision.watch.trace.classify import Label, verdicts
 from provision.watch.trace.model import Cut, Kind, TracePart
 from provision.watch.trace.read import read
+from tests.waiting import until
 
 from .timelines import MS, STEPS, Line, computing, copying, export, launching, starting, syncing, working
 
@@ -179,3 +185,49 @@ def test_what_no_reader_knows_is_refused_with_the_way_to_make_it_known(tmp_path:
 def test_real_exports_get_the_label_of_their_definitions(name: str, label: Label) -> None:
     found = verdicts(read(REAL / f"{name}.sqlite", Cut()))
     assert [verdict.label for verdict in found] == [label, label]
+
+
+def braided(path: Path, *, deep: int = 12, wide: int = 60) -> Path:
+    """An export of a few KB in which every page of a table leads to the next one 61 times: more rows than anybody waits for."""
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA page_size = 512")
+    db.execute("CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT)")
+    db.execute('CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, "end" INTEGER, globalPid INTEGER)')
+    db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 3)")
+    db.commit()
+    (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name LIKE '%KERNEL'").fetchone()
+    db.close()
+    raw = path.read_bytes()
+    pages = [raw[at : at + 512] for at in range(0, len(raw), 512)]
+    first, last = len(pages) + 1, len(pages) + deep
+    pages += [*[b""] * (deep - 1), pages[root - 1]]
+    for here, below in zip([root, *range(first, last)], range(first, last + 1), strict=True):
+        offsets = [512 - 5 * (number + 1) for number in range(wide)]
+        cells = b"".join(struct.pack(">IB", below, wide - number) for number in range(wide))
+        head = struct.pack(f">BHHHBI{wide}H", 5, 0, wide, offsets[-1], 0, below, *offsets)
+        pages[here - 1] = head + bytes(512 - len(head) - len(cells)) + cells
+    whole = bytearray(b"".join(pages))
+    whole[28:32] = struct.pack(">I", last)
+    path.write_bytes(whole)
+    return path
+
+
+def test_pages_that_lead_to_each_other_end_a_reading_and_do_not_hold_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = braided(tmp_path / "t.sqlite")
+    monkeypatch.setattr(read_nsys, "_LONGEST_S", 0.0)
+    with pytest.raises(FactsInvalidError, match="takes longer than 0 s to read"):
+        read(path, WHOLE)
+
+
+def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
+    path = braided(tmp_path / "t.sqlite")
+    command = [sys.executable, "-m", "provision", "trace", "--read", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        opened = Path(f"/proc/{process.pid}/fd")
+        until(lambda: path in {Path(os.path.realpath(each)) for each in opened.iterdir()})
+        process.send_signal(signal.SIGINT)
+        try:
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, "error[interrupted]" in err) == (130, True), err
