@@ -162,6 +162,16 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
     assert modules == {name.replace("-", "_") for name in COMMANDS}
 
 
+@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=lambda p: p.stem)
+def test_what_commands_print_goes_through_one_filter(path: Path) -> None:
+    """`echo` of `cli/__init__.py`; `click.secho` takes words of ours, or such as are inert already."""
+    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    assert not calls & {"print", "sys.stdout.write"}
+    assert ("click.echo" in calls) == (path.stem == "__init__")
+    assert ("click.secho" in calls) <= (path.stem in {"__init__", "review"})
+    assert ("sys.stderr.write" in calls) <= (path.stem == "progress")
+
+
 def test_every_cloud_folder_is_registered() -> None:
     from provision.clouds import CLOUDS
 

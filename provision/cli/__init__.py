@@ -7,7 +7,9 @@ nothing else, and every other import can stand at the top of its module.
 import gc
 import importlib
 import itertools
+import json
 import os
+import re
 import select
 import sys
 import warnings
@@ -66,6 +68,9 @@ COMMANDS: Final = {
 
 
 _COLOURS: Final = ("auto", "always", "never")
+_UNPLAIN: Final = re.compile(r"\r\n|[^ -~\n\t]")
+_SPACES: Final = ("\r\n", "\xa0", "\u202f", "\u3000")  # not printable to Python, and harmless
+_COLOURED: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 _SPEAKS_TO_HOSTS: Final = "ssh"  # the words after its HOST are for the host
 
 
@@ -192,7 +197,7 @@ def _run(words: list[str]) -> int:
             _quieten()
         return _fail(error, words, shared)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        echo(error.format_message(), err=True)
         return EXIT_USAGE
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
@@ -223,13 +228,13 @@ def _fail(error: GpuprovError, words: Sequence[str], shared: Mapping[str, Any]) 
     colours = [value for option, value in itertools.pairwise(flat) if option == "--color"]
     colour = _decided(colours[-1] if colours else None)
     click.secho(f"error[{error.code}]: ", fg="red", bold=True, nl=False, err=True, color=colour)
-    click.echo(inert(error.message), err=True)
+    echo(error.message, err=True)
     click.secho("hint: ", fg="cyan", nl=False, err=True, color=colour)
-    click.echo(inert(error.hint), err=True)
+    echo(error.hint, err=True)
     see = f"gpuprov explain-error {error.code}"
     click.secho(f"see: {see}", dim=True, err=True, color=colour)
     if detail:
-        click.echo(f"detail: {inert(detail)}", err=True)
+        echo(f"detail: {detail}", err=True)
     if "--json" in before and next((word for word in before if word in COMMANDS), "") != _SPEAKS_TO_HOSTS:
         from provision.cli.options import print_json  # noqa: PLC0415 - of use for programs alone
 
@@ -239,5 +244,11 @@ def _fail(error: GpuprovError, words: Sequence[str], shared: Mapping[str, Any]) 
 
 
 def inert(text: str) -> str:
-    """A text without the characters that a terminal obeys: it may quote what stands in a stranger's file."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    """A text, perhaps a stranger's, without the characters that a terminal or a layout obeys; JSON keeps its value."""
+    return _UNPLAIN.sub(lambda found: found[0] if found[0].isprintable() or found[0] in _SPACES else json.dumps(found[0])[1:-1], text)
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
+    """Print what a command says: nothing else does, so no host, cloud or file speaks to the terminal. Colours stay in `styled` text."""
+    parts = _COLOURED.split(text) if styled else [text]
+    click.echo("".join(part if number % 2 else inert(part) for number, part in enumerate(parts)), err=err, nl=nl)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.report.base import inert
 from provision.review import accept, certificate
 from provision.review.approval import agreement
@@ -39,8 +39,8 @@ def command(
     if as_json:
         options.print_json({"certificate": str(target), **result.as_dict()})
     else:
-        click.echo(f"{result.word}: {inert(result.sentence, 1_000)}")
+        echo(f"{result.word}: {inert(result.sentence, 1_000)}")
         for one in result.approvals:
-            click.echo(f"  {one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}")
-        click.echo(f"  statement sha256:{result.digests['statement']}\n{target}")
+            echo(f"  {one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}")
+        echo(f"  statement sha256:{result.digests['statement']}\n{target}")
     ctx.exit(result.verdict)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.converge.roles import in_order
 from provision.mirror.folder import check_folder
@@ -94,7 +94,7 @@ def command(
 
 
 def _print(results: Sequence[SetupResult], *, strict: bool) -> None:
-    click.echo(text.render(*(result.report for result in results), strict=strict, styled=options.styled))
+    echo(text.render(*(result.report for result in results), strict=strict, styled=options.styled), styled=True)
 
 
 def _as_data(result: SetupResult, *, strict: bool) -> dict[str, Any]:

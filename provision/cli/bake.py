@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS
 from provision.clouds.baked import BakedImage
@@ -123,7 +123,7 @@ def list_command(ctx: click.Context, *, rehearse: bool, as_json: bool) -> None:
     lines = [tables.table(["IMAGE", "LINE", "CLOUD", "REGION", "STATE", "MADE", "GB", "BASE", "DIGEST"], [_row(r) for r in found.rows])]
     options.show(data, *(lines if found.rows else ["there is no image"]), as_json=as_json)
     for problem in found.problems:
-        click.echo(f"not asked: {problem}", err=True)
+        echo(f"not asked: {problem}", err=True)
     ctx.exit(EXIT_UNKNOWN if found.problems else EXIT_OK)
 
 

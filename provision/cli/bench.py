@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.cli.progress import Narrator
 from provision.errors import UsageError
 from provision.report.base import inert
@@ -55,7 +55,7 @@ def command(
     low, 3 if one is unknown or a host was not measured.
     """
     if schema:
-        click.echo(json.dumps(report.json_schema(), indent=1))
+        echo(json.dumps(report.json_schema(), indent=1))
         return
     request = _request(hosts, full=full, quick=quick, only_text=only_text, interpreter=interpreter, force=force)
     narrator = Narrator()
@@ -68,7 +68,7 @@ def command(
     narrator.pause()
     if html:
         options.write(html, page.render(result))
-    click.echo(report.as_json(result) if as_json else _text(result, every=every))
+    echo(report.as_json(result) if as_json else _text(result, every=every))
     ctx.exit(result.exit_code)
 
 

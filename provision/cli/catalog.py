@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from provision.catalog import overlay, read, wheels
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS, search
 from provision.errors import EXIT_UNKNOWN
@@ -55,12 +55,12 @@ def _print(result: CatalogTable, *, as_json: bool, as_csv: bool) -> None:
         options.print_json(result.data)
     elif as_csv:
         plain = [[cell.value if isinstance(cell, FromMemory) else cell for cell in row] for row in result.rows]
-        click.echo(table.as_csv(result.columns, plain), nl=False)
+        echo(table.as_csv(result.columns, plain), nl=False)
     else:
         rows = [[_mark(cell) for cell in row] for row in result.rows]
-        click.echo(table.as_text(result.columns, rows, color=options.coloured(sys.stdout)))
+        echo(table.as_text(result.columns, rows, color=options.coloured(sys.stdout)), styled=True)
         if result.note:
-            click.echo(result.note, err=True)
+            echo(result.note, err=True)
 
 
 def _mark(cell: object) -> object:
@@ -115,7 +115,7 @@ def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: b
     if as_json:
         options.print_json({"type": instance_type, "regions": {} if result.known else None, "why": result.reason})
     else:
-        click.echo(result.reason)
+        echo(result.reason)
     ctx.exit(1 if result.known else EXIT_UNKNOWN)
 
 
@@ -161,10 +161,10 @@ def roofline(
     view = catalog.roofline_of(models, precisions, catalog.measured_on(facts) if facts else None)
     if output:
         picture.draw(view.roofs, Path(output), view.points)
-        click.echo(f"wrote {output}", err=True)
+        echo(f"wrote {output}", err=True)
     _print(view.table, as_json=as_json, as_csv=as_csv)
     if plot:
-        click.echo(picture.in_terminal(view.roofs, view.points))
+        echo(picture.in_terminal(view.roofs, view.points), styled=True)
 
 
 @command.command("refresh")
@@ -200,11 +200,11 @@ def refresh_command(
     if as_json:
         options.print_json({**dataclasses.asdict(result), "path": str(overlay.path())})
     else:
-        click.echo(f"refreshed {', '.join(result.refreshed)}: {len(result.changed)} changes, in {overlay.path()}")
+        echo(f"refreshed {', '.join(result.refreshed)}: {len(result.changed)} changes, in {overlay.path()}")
         for line in result.changed:
-            click.echo(f"  {line}")
+            echo(f"  {line}")
     for line in result.failed:
-        click.echo(f"not refreshed: {line}", err=True)
+        echo(f"not refreshed: {line}", err=True)
     ctx.exit(EXIT_UNKNOWN if result.failed else 0)
 
 
@@ -220,6 +220,6 @@ def age(*, as_json: bool) -> None:
         span = f"{part.date}" if part.date == part.newest else f"{part.date} to {part.newest}"
         days = "today" if part.days == 0 else f"{part.days} day{'s' * (part.days > 1)} ago" if part.days > 0 else "after today"
         renewed = f"`gpuprov catalog refresh --only {part.refresh}`" if part.refresh else "a newer gpuprov may have newer data"
-        click.echo(f"{part.part}: {span}, {days} ({part.origin})" + (f"  warning: old; {renewed}" if part.old else ""))
+        echo(f"{part.part}: {span}, {days} ({part.origin})" + (f"  warning: old; {renewed}" if part.old else ""))
     if problem:
-        click.echo(f"warning: {overlay.path()} {problem}; the shipped data is used. `gpuprov catalog refresh` writes it again", err=True)
+        echo(f"warning: {overlay.path()} {problem}; the shipped data is used. `gpuprov catalog refresh` writes it again", err=True)

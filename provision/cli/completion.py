@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from provision.cli import cli
+from provision.cli import cli, echo
 
 
 @click.command("completion")
@@ -12,4 +12,4 @@ def command(*, shell: str) -> None:
     """Print the completion script of SHELL. For bash: eval "$(gpuprov completion bash)"."""
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - the three are Click's own
-    click.echo(kind(cli, {}, "gpuprov", "_GPUPROV_COMPLETE").source())
+    echo(kind(cli, {}, "gpuprov", "_GPUPROV_COMPLETE").source())

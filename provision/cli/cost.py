@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.report.base import inert
 from provision.workflow.cost import OF_TAG, CostSum, report
@@ -46,12 +46,12 @@ def command(*, by: str, rehearse: bool, tags: dict[str, str], as_json: bool) -> 
     if result.rows:
         cells = [_cells(row) for row in result.rows]
         titles, shown, width = tables.chosen(list(_TITLES), cells, spare=list(_SPARE), width=tables.width_of(sys.stdout))
-        click.echo(tables.table(titles, shown, width=width))
+        echo(tables.table(titles, shown, width=width))
         for each in result.sums if len(result.sums) > 1 else ():
-            click.echo(f"{inert(each.of) or f'no {by.removeprefix(OF_TAG)}'}: {_words(each)}")
-    click.echo(f"in all: {_words(result.total)}")
+            echo(f"{inert(each.of) or f'no {by.removeprefix(OF_TAG)}'}: {_words(each)}")
+    echo(f"in all: {_words(result.total)}")
     for problem in result.problems:
-        click.echo(f"not asked: {problem}", err=True)
+        echo(f"not asked: {problem}", err=True)
 
 
 def _cells(row: InventoryRow) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import dataclasses
 import click
 
 from provision.catalog.resolve import resolve
-from provision.cli import options
+from provision.cli import echo, options
 from provision.profile import load
 from provision.profile.lock import stack_request
 from provision.workflow.session import today
@@ -26,10 +26,10 @@ def command(*, profile: str, part: str | None, as_json: bool) -> None:
         return
     width = max(len(choice.title) for choice in choices)
     for choice in choices:
-        click.echo(f"{choice.title:<{width}}  {choice.value}")
+        echo(f"{choice.title:<{width}}  {choice.value}")
         if choice.because:
-            click.echo(f"{'':<{width}}    {choice.because}")
+            echo(f"{'':<{width}}    {choice.because}")
         for value, why in reversed(choice.passed_over) if part else ():
-            click.echo(f"{'':<{width}}    not {value}: {why}")
+            echo(f"{'':<{width}}    not {value}: {why}")
     for warning in resolution.warnings:
-        click.echo(f"against advice: {warning}")
+        echo(f"against advice: {warning}")

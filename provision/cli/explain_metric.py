@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.watch.trace import metrics
 
 
@@ -23,4 +23,4 @@ def command(*, names: tuple[str, ...], gpu: str | None, as_json: bool) -> None:
         options.print_json([asdict(each) for each in found])
         return
     rows = [(each.old, each.card, each.compute_capability, each.metric or "none", each.note) for each in found]
-    click.echo(tables.table(("NVPROF", "GPU", "CC", "NCU", "NOTE"), rows, flows="NOTE"))
+    echo(tables.table(("NVPROF", "GPU", "CC", "NCU", "NOTE"), rows, flows="NOTE"))

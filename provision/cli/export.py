@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.engines import ENGINES
 from provision.engines.base import HostPool
 from provision.launch.journal import check_name
@@ -48,9 +48,9 @@ def command(*, names: tuple[str, ...], engine: str, output: Path | None, max_age
     if as_json:
         _print_json(engine, found, files)
     elif output is None:
-        click.echo(files[str(form.file)], nl=False)
+        echo(files[str(form.file)], nl=False)
     if form.caution:
-        click.echo(f"note: {form.caution}", err=True)
+        echo(f"note: {form.caution}", err=True)
 
 
 def _print_json(engine: str, found: HostPool, files: Mapping[str, str]) -> None:

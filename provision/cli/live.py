@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from provision.cli import options
+from provision.cli import inert, options
 
 if TYPE_CHECKING:
     from provision.workflow.expected import ExpectedTime
@@ -54,7 +54,7 @@ def fitted(elapsed_s: float, whole: ExpectedTime | None, step: str, role: str, t
         lines = [f"{times}  {step}: {role}: {task}", f"{times}  {role}: {task}", f"{now}  {role}: {task}", f"{now}  {task}", task]
     else:
         lines = [f"{times}  {step}", f"{now}  {step}", step]
-    line = Text(next((line for line in lines if cell_len(line) <= width), lines[-1]))
+    line = Text(inert(next((line for line in lines if cell_len(line) <= width), lines[-1])))
     line.truncate(width, overflow="ellipsis")
     return line.plain
 
@@ -70,7 +70,7 @@ def table_of(states: Mapping[str, str], elapsed_s: float, *, width: int, height:
     if len(shown) > room:
         shown = sorted(shown, key=lambda item: item[1] == _DONE)[:room]
     first = max(map(cell_len, states), default=0)
-    lines = [f"{set_cell_size(name, first)} {state}".partition("\n")[0] for name, state in shown]
+    lines = [inert(f"{set_cell_size(name, first)} {state}".partition("\n")[0]) for name, state in shown]
     lines = [set_cell_size(line, width - 1) + "…" if cell_len(line) > width else line for line in lines]
     names = {name for name, _ in shown}
     left_out = [state for name, state in states.items() if name not in names]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.errors import LockInvalidError, LockStaleError
 from provision.profile import load, lockfile
 from provision.profile.lock import build
@@ -37,22 +37,22 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
         if as_json:
             options.print_json({"path": str(path), "sha256": lock.digest})
         else:
-            click.echo(f"{path}: holds (sha256:{lock.digest})")
+            echo(f"{path}: holds (sha256:{lock.digest})")
         return
     fresh = build(asked, today(), own=from_file(asked, source))
     if output == "-" and not as_json:
-        click.echo(lockfile.dump(fresh), nl=False)
+        echo(lockfile.dump(fresh), nl=False)
         return
     changes = _write(path, fresh) if output != "-" else []
     if as_json:
         options.print_json({"path": str(path), "sha256": fresh.digest, "lock": fresh.as_dict()})
         return
-    click.echo(f"{path}: sha256:{fresh.digest}")
+    echo(f"{path}: sha256:{fresh.digest}")
     for line in changes:
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     for title, lines in (("against advice", fresh.warnings), ("not known", fresh.unresolved)):
         for line in lines:
-            click.echo(f"  {title}: {line}", err=True)
+            echo(f"  {title}: {line}", err=True)
 
 
 def _refuse_stale(lock: Lock, fresh: Lock, path: Path, name: str) -> None:

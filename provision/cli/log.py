@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK
 from provision.launch.chain import TORN, Entry
 from provision.report.base import inert
@@ -43,10 +43,10 @@ def command(ctx: click.Context, *, name: str | None, since: str | None, kept: st
         holds = {"holds": not problem, **({"problem": problem} if problem else {}), **({"line": reading.line} if reading.line else {})}
         options.print_json({"entries": shown, "lines": len(reading.entries), "head": reading.head, **holds})
     else:
-        click.echo(_table(shown) if shown else "nothing")
-        click.echo(f"{len(reading.entries)} lines in {log.path}, head sha256:{reading.head}")
+        echo(_table(shown) if shown else "nothing")
+        echo(f"{len(reading.entries)} lines in {log.path}, head sha256:{reading.head}")
         if problem:
-            click.echo(f"the log does not hold: {problem}", err=True)
+            echo(f"the log does not hold: {problem}", err=True)
     ctx.exit(EXIT_FAILED_CHECK if problem else EXIT_OK)
 
 

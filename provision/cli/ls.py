@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.clouds.base import parsed_deadline
 from provision.report.base import inert
@@ -34,12 +34,12 @@ def command(*, rehearse: bool, wide: bool, tags: dict[str, str], as_json: bool) 
     if as_json:
         options.print_json(dataclasses.asdict(result))
         return
-    click.echo(_table(result.rows, wide=wide) if result.rows else "no instances")
+    echo(_table(result.rows, wide=wide) if result.rows else "no instances")
     for row in result.rows:
         for notice in row.notices:
-            click.echo(f"{inert(row.name)}: {inert(notice)}")
+            echo(f"{inert(row.name)}: {inert(notice)}")
     for problem in result.problems:
-        click.echo(f"not asked: {problem}", err=True)
+        echo(f"not asked: {problem}", err=True)
 
 
 def _table(rows: Sequence[InventoryRow], *, wide: bool) -> str:
@@ -51,7 +51,7 @@ def _table(rows: Sequence[InventoryRow], *, wide: bool) -> str:
     titles, shown, width = tables.chosen(used, cells, spare=[title for title in spare if title in used], width=tables.width_of(sys.stdout))
     missing = [title for title in used if title not in titles]
     if missing:
-        click.echo(f"not shown: {', '.join(missing)}; `gpuprov ls --wide` shows all", err=True)
+        echo(f"not shown: {', '.join(missing)}; `gpuprov ls --wide` shows all", err=True)
     return tables.table(titles, shown, width=width)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.cli.screen import Screen, table
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.watch import page, recording, rows
@@ -98,9 +98,9 @@ def _watch(request: MonitorRequest, record: Path | None, *, as_csv: bool, as_jso
             screen = stack.enter_context(Screen(watched))
             result = run(request, watched, listeners, screen.refresh)
     if not (as_csv or as_json) and (request.once or printed):
-        click.echo(_table(watched, time.time()))
+        echo(_table(watched, time.time()))
     for name, verdict in result.idle.items():
-        click.echo(f"{name}: {_occupation(verdict)}", err=True)
+        echo(f"{name}: {_occupation(verdict)}", err=True)
     return result.exit_code
 
 
@@ -126,14 +126,14 @@ def _recorder(path: Path, request: MonitorRequest) -> Iterator[recording.Recorde
 def _printer(watched: Watched, *, as_csv: bool) -> Listener:
     """Prints what comes, a line each."""
     if as_csv:
-        click.echo(rows.csv_head())
+        echo(rows.csv_head())
 
     def take(name: str, item: Sample | Lost, now: float) -> None:
         if not as_csv:
-            click.echo(json.dumps(rows.as_json(name, item, watched.hosts[name].between, now)))
+            echo(json.dumps(rows.as_json(name, item, watched.hosts[name].between, now)))
         elif isinstance(item, Sample):
             for row in rows.csv_rows(name, item, now):
-                click.echo(row)
+                echo(row)
 
     return take
 
@@ -150,7 +150,7 @@ def _replay(path: Path, html: Path | None, *, as_csv: bool, as_json: bool) -> in
 
     last = replay(recorded, take)
     if recorded.cut:
-        click.echo("the last line of the recording is cut off, and left out", err=True)
+        echo("the last line of the recording is cut off, and left out", err=True)
     if html:
         options.write(html, page.render(recorded))
     if printer is None and html is None and sys.stdin.isatty() and sys.stdout.isatty():
@@ -158,7 +158,7 @@ def _replay(path: Path, html: Path | None, *, as_csv: bool, as_json: bool) -> in
             while not screen.refresh():
                 time.sleep(_LOOK_S)
     elif printer is None:
-        click.echo(_table(watched, last))
+        echo(_table(watched, last))
     return EXIT_UNKNOWN if any(state.sample is None for state in watched.hosts.values()) else EXIT_OK
 
 

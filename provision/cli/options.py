@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import click
 from click.shell_completion import CompletionItem
 
+from provision.cli import echo, inert
 from provision.errors import UsageError
 from provision.paths import write_whole
 from provision.review.where import Organisation
@@ -143,7 +144,7 @@ def confirm(question: str, lines: Sequence[str], *, yes: bool) -> bool:
     if yes:
         return True
     for line in lines:
-        click.echo(f"  {line}", err=True)
+        echo(f"  {line}", err=True)
     return click.confirm(question, err=True)
 
 
@@ -199,23 +200,18 @@ def styled(text: str, **style: Any) -> str:
 
 def print_json(data: Any) -> None:
     """Print JSON for programs: stable keys, one document."""
-    click.echo(to_json(data))
+    echo(to_json(data))
 
 
 def show(data: Any, *lines: str, as_json: bool) -> None:
     """Print a result: its data for programs, or else its lines for people."""
     for line in (to_json(data),) if as_json else lines:
-        click.echo(line)
-
-
-# What json.dumps leaves and a terminal or a layout obeys: C1 and bidirectional controls, and lone surrogates, which no encoding takes.
-_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+        echo(line)
 
 
 def to_json(data: Any) -> str:
     """JSON for programs: stable keys, one document."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
-    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return inert(json.dumps(data, indent=2, ensure_ascii=False, default=str))
 
 
 def write(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ import datetime as dt
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.launch.ask import ask_clouds
 from provision.launch.journal import check_name
@@ -69,5 +69,5 @@ def command(
         rules=rules.policy.name if rules else "",
         violations=[str(violation) for violation in violations],
     )
-    click.echo(text)
+    echo(text)
     check_any(planned, places(planned))

@@ -5,7 +5,7 @@ import datetime as dt
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.errors import EXIT_USAGE, PolicyInvalidError
 from provision.profile.load import digest
 from provision.review import approval, policy
@@ -43,9 +43,9 @@ def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_js
             }
         )
     else:
-        click.echo(f"{subject.path}: {'breaks' if violations else 'keeps'} the rules {rules.policy.name}")
+        echo(f"{subject.path}: {'breaks' if violations else 'keeps'} the rules {rules.policy.name}")
         for violation in violations:
-            click.echo(f"  {violation}")
+            echo(f"  {violation}")
     ctx.exit(EXIT_USAGE if violations else 0)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.verify.facts import dump
 from provision.verify.observe import Asked, observe
@@ -26,9 +26,9 @@ def command(*, host: str | None, as_script: bool, timeout_s: float, tier: str | 
         msg = "give either a HOST to observe, or --script"
         raise click.UsageError(msg)
     if host is None:
-        click.echo(script(), nl=False)
+        echo(script(), nl=False)
         return
     with narration() as narrator:
         narrator.say(f"observing {host}")
         facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s, asked=Asked(tier or "standard")))
-    click.echo(dump(facts), nl=False)
+    echo(dump(facts), nl=False)

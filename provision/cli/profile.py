@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from provision.catalog.gpu_models import GPU_MODELS
-from provision.cli import options
+from provision.cli import echo, options
 from provision.clouds import CLOUDS, machines
 from provision.errors import EXIT_USAGE, GpuprovError, UsageError
 from provision.launch.journal import check_name
@@ -73,7 +73,7 @@ def new_(
     options.write(lockfile.path_for(path), lockfile.dump(made.lock))
     _print_new(path, made, as_json=as_json)
     if owner in {None, _PLACEHOLDER}:
-        click.echo("  warning: owner is a placeholder: write who answers for the machine", err=True)
+        echo("  warning: owner is a placeholder: write who answers for the machine", err=True)
 
 
 def _need_terminal(gpu: str | None, regions: Sequence[str]) -> None:
@@ -146,7 +146,7 @@ def _print_new(path: Path, made: new.NewProfile, *, as_json: bool) -> None:
         as_json=as_json,
     )
     for warning in made.warnings:
-        click.echo(f"  warning: {warning}", err=True)
+        echo(f"  warning: {warning}", err=True)
 
 
 @command.command("list")
@@ -171,7 +171,7 @@ def show(*, profile: str, as_json: bool) -> None:
     if as_json:
         options.print_json({"path": str(path), "sha256": load.digest(model), "profile": model.dump()})
     else:
-        click.echo(raw.decode(), nl=False)
+        echo(raw.decode(), nl=False)
 
 
 @command.command("check")
@@ -191,14 +191,14 @@ def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_jso
         if as_json:
             options.print_json(result.as_dict())
         elif result.profile is not None and not result.errors:
-            click.echo(f"{result.path}: holds (sha256:{load.digest(result.profile)})")
+            echo(f"{result.path}: holds (sha256:{load.digest(result.profile)})")
         for complaint in () if as_json else result.warnings:
-            click.echo(f"  warning: {complaint.line_of(result.path).strip()}")
+            echo(f"  warning: {complaint.line_of(result.path).strip()}")
         if result.errors:
             error = load.invalid(result.path, result.errors)
             if not as_json:
                 raise error
-            click.echo(f"error[{error.code}]: {error.message}\nhint: {error.hint}", err=True)
+            echo(f"error[{error.code}]: {error.message}\nhint: {error.hint}", err=True)
     ctx.exit(EXIT_USAGE if refused else 0)
 
 

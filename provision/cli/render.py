@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.clouds import CLOUDS
 from provision.clouds.forms import KEY_PATTERN, Given
 from provision.launch.journal import check_name
@@ -73,7 +73,7 @@ def command(
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
     files = render(form, subject(planned, choose(planned, cloud=selection.cloud or cloud, where=where), values))
     if output is None:
-        click.echo(files[str(selection.file)].decode(), nl=False)
+        echo(files[str(selection.file)].decode(), nl=False)
     elif selection.file is not None:
         options.write(output, files[selection.file].decode())
     else:

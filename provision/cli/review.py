@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.errors import UsageError
 from provision.report.base import inert
@@ -64,7 +64,7 @@ def command(
     else:
         _show_changes(against or "", result.changes)
     if result.bundle is not None:
-        click.echo(f"\n{result.bundle}: sha256:{result.digest}")
+        echo(f"\n{result.bundle}: sha256:{result.digest}")
 
 
 def _show(review: Review) -> None:
@@ -73,28 +73,28 @@ def _show(review: Review) -> None:
     def plain(text: str) -> str:
         return inert(text.replace("\n", " "), 2_000)
 
-    click.echo(f"{plain(review.sentence)}\n{plain(review.purpose)}\nowner: {plain(review.owner)} <{plain(review.owner_email)}>\n")
+    echo(f"{plain(review.sentence)}\n{plain(review.purpose)}\nowner: {plain(review.owner)} <{plain(review.owner_email)}>\n")
     for risk in review.risks:
         click.secho(f"{risk.severity:<7}", fg=_COLOURS[risk.severity], bold=risk.severity == "high", nl=False)
         line = f"line {risk.line}" if risk.line else ""
-        click.echo(f"{line:<9}{plain(risk.title)}")
+        echo(f"{line:<9}{plain(risk.title)}")
         if risk.severity in {"high", "medium"}:
-            click.echo(f"{'':<16}{plain(risk.reason)}")
+            echo(f"{'':<16}{plain(risk.reason)}")
             if risk.narrower:
-                click.echo(f"{'':<16}narrower: {plain(risk.narrower)}")
+                echo(f"{'':<16}narrower: {plain(risk.narrower)}")
     money = review.money
     hourly = f"{money.highest_usd_per_hour:.3f} USD" if money.highest_usd_per_hour is not None else "not known"
-    click.echo(f"\nprice: {hourly} an hour, limit {money.limit_usd_per_hour:.2f} USD for {money.deadline_h} h")
+    echo(f"\nprice: {hourly} an hour, limit {money.limit_usd_per_hour:.2f} USD for {money.deadline_h} h")
     if review.fleet is not None:
         fleet = review.fleet
         size = f"at most {fleet.largest} members" if fleet.largest else "any number of members"
         cost = f"{fleet.usd_to_deadline:.2f} USD for all" if fleet.usd_to_deadline is not None else "at a price that is not known"
         words = fleet.refusal or f"{size} of {fleet.machine} in {fleet.region}, {cost}; evidence in {fleet.store}"
-        click.echo(f"fleet: {plain(words)}")
-    click.echo(f"opens: {', '.join(plain(f'{d.port} from {d.network}') for d in review.doors if d.direction == 'in') or 'nothing'}")
+        echo(f"fleet: {plain(words)}")
+    echo(f"opens: {', '.join(plain(f'{d.port} from {d.network}') for d in review.doors if d.direction == 'in') or 'nothing'}")
     wheels = sum(len(e.wheels) for e in review.environments)
-    click.echo(f"installs: {len(review.packages)} packages and {wheels} wheels; {len(review.changes)} declared changes on the host")
-    click.echo(f"proves: {sum(c.applies for c in review.controls)} checks at tier {review.tier}")
+    echo(f"installs: {len(review.packages)} packages and {wheels} wheels; {len(review.changes)} declared changes on the host")
+    echo(f"proves: {sum(c.applies for c in review.controls)} checks at tier {review.tier}")
 
 
 def _show_changes(old: str, changes: Sequence[Shift]) -> None:
@@ -102,8 +102,8 @@ def _show_changes(old: str, changes: Sequence[Shift]) -> None:
     for shift in changes:
         if shift.subject != subject:
             subject = shift.subject
-            click.echo(f"{subject}:")
+            echo(f"{subject}:")
         click.secho(f"  {_SIGNS[shift.direction]} {inert(shift.text, 2_000)}", fg=_SHIFT_COLOURS[shift.direction])
         if shift.means:
-            click.echo(f"      {inert(shift.means, 2_000)}")
-    click.echo(f"{len(changes)} changes since {old} (+ gives more away, - less, ~ neither)" if changes else f"nothing changed since {old}")
+            echo(f"      {inert(shift.means, 2_000)}")
+    echo(f"{len(changes)} changes since {old} (+ gives more away, - less, ~ neither)" if changes else f"nothing changed since {old}")

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from provision.cli import inert
 from provision.watch.rows import COLUMNS, ORDERS, SPARE, GpuRow, host_lines, notice_line, rows, sparkline
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class View:
         lines.append(Text(f"{last.host}: {notice_line(last)}" if last else "", style="bold"))
         lines.append(Text(_HELP, style="dim"))
         for line in lines:
+            line.plain = inert(line.plain)  # names and words of hosts are in it
             line.truncate(width, overflow="ellipsis")
         return Text("\n").join(lines[:height])
 

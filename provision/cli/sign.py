@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.review.bundle import read
 from provision.workflow import audited
 from provision.workflow.session import Session
@@ -29,7 +29,7 @@ def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ:
     reviewed = read(bundle)
     with audited.approving(Session.open(), reviewed, principal, days) as ending:
         approval = approve(
-            reviewed, key=key, principal=principal, days=days, pages_differ=pages_differ, warn=lambda line: click.echo(line, err=True)
+            reviewed, key=key, principal=principal, days=days, pages_differ=pages_differ, warn=lambda line: echo(line, err=True)
         )
         ending.results = {"until": approval.expires}
     statement = reviewed.statement

@@ -4,7 +4,7 @@ import dataclasses
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.cli.tables import table
 from provision.workflow import audited
@@ -36,7 +36,7 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, 
         narrator.pause()
         if items and not as_json:
             rows = [(i.thing.group, i.thing.kind, i.thing.id, i.cloud, i.thing.where, i.thing.owner, i.why) for i in items]
-            click.echo(table(_TITLES, rows))
+            echo(table(_TITLES, rows))
         if items and not dry_run and options.confirm(f"remove these {len(items)}?", (), yes=yes):
             names = sorted({item.thing.group for item in items})
             with audited.changing(session, "sweep", "", rehearsal=rehearse, all_owners=all_owners, launches=names) as ending:
@@ -47,8 +47,8 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, 
         options.print_json({"left": data, "removed": phrases, "problems": leftovers.problems})
         return
     if not items:
-        click.echo("nothing is left over")
+        echo("nothing is left over")
     for phrase in phrases:
-        click.echo(f"removed {phrase}")
+        echo(f"removed {phrase}")
     for problem in leftovers.problems:
-        click.echo(f"not asked: {problem}", err=True)
+        echo(f"not asked: {problem}", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options, traced
+from provision.cli import echo, options, traced
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.paths import text_of
 from provision.report.base import inert
@@ -99,7 +99,7 @@ def _stop(host: str) -> None:
     folders = trace.look(target).folders
     for folder in folders:
         trace.end(target, folder)
-    click.echo(f"{len(folders)} traces were ended and removed on {target.name}" if folders else f"no trace lies on {target.name}")
+    echo(f"{len(folders)} traces were ended and removed on {target.name}" if folders else f"no trace lies on {target.name}")
 
 
 def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path | None) -> Path | None:
@@ -109,22 +109,22 @@ def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path 
     shown = remarks(there, target.name)
     if not words and not there.folders:
         for each in shown:
-            click.echo(f"{'-' if each.fix else '+'} {inert(each.text)}" + (f": {inert(each.fix)}" if each.fix else ""))
+            echo(f"{'-' if each.fix else '+'} {inert(each.text)}" + (f": {inert(each.fix)}" if each.fix else ""))
         return None
     if words:
         for each in shown if not there.folders else ():
             if each.fix:
-                click.echo(f"! {inert(each.text)}: {inert(each.fix)}", err=True)
+                echo(f"! {inert(each.text)}: {inert(each.fix)}", err=True)
         folder = trace.begin(target, there, words, asked)
-        click.echo(f"it runs on {target.name} in {inert(folder)}, whatever happens to this connection", err=True)
+        echo(f"it runs on {target.name} in {inert(folder)}, whatever happens to this connection", err=True)
     else:
         folder = there.folders[0]
-        click.echo(f"going on with the trace in {inert(folder)} of {target.name}", err=True)
-    ended = trace.wait(target, folder, lambda text: click.echo(inert(text), err=True))
+        echo(f"going on with the trace in {inert(folder)} of {target.name}", err=True)
+    ended = trace.wait(target, folder, lambda text: echo(inert(text), err=True))
     fetched = trace.fetch(target, folder, ended, save)
-    click.echo(f"the trace is in {fetched.folder}", err=True)
+    echo(f"the trace is in {fetched.folder}", err=True)
     if fetched.status:
-        click.echo(f"the program ended with {fetched.status}{f': {inert(fetched.last)}' if fetched.last else ''}", err=True)
+        echo(f"the program ended with {fetched.status}{f': {inert(fetched.last)}' if fetched.last else ''}", err=True)
     return fetched.files[0]
 
 
@@ -138,9 +138,9 @@ def _explain(host: str | None, files: list[Path], cut: Cut, step: str, html: Pat
     if html:
         options.write(html, page.render(parts, both.said if both else ()))
     if as_json:
-        click.echo(to_json(both or parts[0][0]))
+        echo(to_json(both or parts[0][0]))
     else:
-        click.echo("\n".join(traced.compared(both) if both else traced.told(parts[0][0])))
+        echo("\n".join(traced.compared(both) if both else traced.told(parts[0][0])))
     return EXIT_UNKNOWN if any(document.label == "unknown" for document, _ in parts) else EXIT_OK
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from provision.cli import options, tables
+from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS
 from provision.errors import GpuprovError
@@ -129,14 +129,14 @@ def _tell_the_others(
 
 
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
-    click.echo(f"{tables.attempts(attempts)}\n(also in {log})", err=True)
+    echo(f"{tables.attempts(attempts)}\n(also in {log})", err=True)
 
 
 def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:
-    click.echo(text.render(*(host.result.report for host in hosts), strict=strict, styled=options.styled))
+    echo(text.render(*(host.result.report for host in hosts), strict=strict, styled=options.styled), styled=True)
     for instance in (host.instance for host in hosts):
-        click.echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
-        click.echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")
+        echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
+        echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")
 
 
 def _as_data(hosts: Sequence[ProvenHost], attempts: Sequence[Attempt], request: UpRequest, *, strict: bool) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 import json
 
-import click
-
 from provision import report
-from provision.cli import options
+from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.cli.verify import VerifyWords
 from provision.report import text
@@ -43,7 +41,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
     if agreed:
         ahead.tell(Asked.of(agreed.bundle.profile, request.selection.tier_of(agreed.bundle.profile)))
         for one in agreed.signatures:
-            click.echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
+            echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
     with narration() as narrator:
         verification = verify(Session.open(), request, agreed, watch=narrator.hosts, ahead=ahead)
     _print("json" if words.as_json else words.form or "text", verification, strict=words.strict)
@@ -54,7 +52,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
     if words.record and verification.record:
         options.write(words.record, verification.record.dump())
         for host in verification.left_out:
-            click.echo(f"{host} adds nothing to {words.record}: it was not measured, was in use, or failed a check under load", err=True)
+            echo(f"{host} adds nothing to {words.record}: it was not measured, was in use, or failed a check under load", err=True)
     return verification.exit_code
 
 
@@ -63,12 +61,12 @@ def _print(form: str, verification: VerifyResult, *, strict: bool) -> None:
     document, drift = _render(form, verification, strict=strict), verification.drift
     if form == "json" and drift is not None:
         document = json.dumps({**json.loads(document), "drift": [move.as_dict() for move in drift]}, indent=2, sort_keys=True)
-    click.echo(document)
+    echo(document, styled=form == "text")
     for line in verification.reboot:
-        click.echo(line, err=form != "text")
+        echo(line, err=form != "text")
     if drift is not None and form != "json":
         lines = [inert(str(move), 1_000) for move in drift] or ["nothing moved since the evidence"]
-        click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in lines), err=form != "text")
+        echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in lines), err=form != "text")
 
 
 def _render(form: str, verification: VerifyResult, *, strict: bool) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from provision.cli import options
+from provision.cli import echo, options
 from provision.review import sign
 from provision.review.approval import rules_for
 from provision.review.bundle import read
@@ -40,8 +40,8 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(f"{bundle}: {reviewed.profile.name} sha256:{reviewed.digest}")
+        echo(f"{bundle}: {reviewed.profile.name} sha256:{reviewed.digest}")
         for s in signatures:
-            click.echo(f"  {s.outcome:<7} {s.principal}: " + (s.why or f"signed {s.signed_at}, until {s.expires}, with {s.key}"))
-        click.echo(f"  {counted} of {required} signatures")
+            echo(f"  {s.outcome:<7} {s.principal}: " + (s.why or f"signed {s.signed_at}, until {s.expires}, with {s.key}"))
+        echo(f"  {counted} of {required} signatures")
     sign.require(reviewed, organisation, now, rule)

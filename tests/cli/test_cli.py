@@ -141,7 +141,7 @@ def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call
         file.write('"\\e[2J\\x9b31m\\u202e\\xe9": 1\n')
     code, _, err = call("lock", "--check", str(tmp_path / "p.yml"))
     assert code == 2
-    assert r"\x1b[2J\x9b31m\u202eé: is not a key of a lock" in err
+    assert r"\u001b[2J\u009b31m\u202eé: is not a key of a lock" in err
     assert all(c.isprintable() or c == "\n" for c in err)
 
 

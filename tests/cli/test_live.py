@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from provision.cli.live import table_of
+from provision.cli.live import fitted, table_of
 
 
 def lines(states: dict[str, str], *, width: int = 60, height: int = 10) -> list[str]:
@@ -32,3 +32,10 @@ def test_no_line_is_wider_than_the_screen_or_two_lines() -> None:
 
 def test_a_report_of_no_host_is_the_time() -> None:
     assert lines({}) == [" 12.3 s"]
+
+
+def test_what_a_host_says_is_shown_and_not_obeyed() -> None:
+    hostile = "lost \x1b]52;c;cm0K\x07 \x9b2J \u202e"
+    shown = r"lost \u001b]52;c;cm0K\u0007 \u009b2J \u202e"
+    assert lines({"m-1": hostile}, width=100)[0] == f"m-1 {shown}"
+    assert shown in fitted(1.0, None, hostile, "", "", width=100)

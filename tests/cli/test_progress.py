@@ -56,5 +56,5 @@ print_json({"owner": "\\x9b2J \\u202e \\ud800 é"})
 
 def test_nothing_that_a_terminal_obeys_is_shown_as_it_came() -> None:
     done = subprocess.run([sys.executable, "-c", HOSTILE], check=True, capture_output=True, text=True)
-    assert r"lost: \x1b]52;c;cm0K\x07 \x9b2J \u202e \ud800" in done.stderr
+    assert r"lost: \u001b]52;c;cm0K\u0007 \u009b2J \u202e \ud800" in done.stderr
     assert r'"owner": "\u009b2J \u202e \ud800 é"' in done.stdout

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
+from provision.workflow.session import Session
 from tests.cli.conftest import Call
 
 
 def test_copying_needs_a_machine_of_ours_and_rsync(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = call("push", "nowhere", "a", "b")
     assert (code, "error[instance-not-found]" in err) == (2, True), err
-    from provision.workflow.session import Session
-
     Session.open().ssh.add("m", address="127.0.0.1", login="u", keys=("ssh-ed25519 AAAA",))
     assert call("pull", "m", "a")[0] == 2
     code, _, err = call("push", "m", "s3://data/x/", "more", "/data")
@@ -23,3 +25,18 @@ def test_copying_needs_a_machine_of_ours_and_rsync(call: Call, monkeypatch: pyte
     monkeypatch.setattr(shutil, "which", lambda _: None)
     code, _, err = call("pull", "m", "a", "b")
     assert (code, "rsync is not installed" in err) == (2, True), err
+
+
+def test_what_a_host_prints_while_it_copies_is_shown_and_not_obeyed(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    session = Session.open()
+    session.ssh.add("m", address="127.0.0.1", login="u", keys=("ssh-ed25519 AAAA",))
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.stdout.write('(dryrun) copy: a\\x1b]52;c;cm0K\\x07\\x1b[31m \\x9b2J \\u202eb\\n')\n"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    code, out, err = call("push", "m", "s3://data/x/", "/data", "--dry-run")
+    assert code == 0, err
+    assert "(dryrun) copy: a\\u001b]52;c;cm0K\\u0007\\u001b[31m \\u009b2J \\u202eb\n" in out
