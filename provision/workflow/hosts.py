@@ -78,7 +78,15 @@ def _inventory_targets(path: Path, folder: Path) -> list[Target]:
 
 
 def _read_inventory(path: Path) -> dict[str, Any]:
-    """The inventory as `ansible-inventory` prints it, without the ansible.cfg of a folder or of the user; empty where it prints none."""
+    """The inventory as `ansible-inventory` prints it, without the ansible.cfg of a folder or of the user; empty where it prints none.
+
+    Raises:
+        UsageError: it is a program. In a folder of inventories none is run either: `yaml` and `ini` are all that Ansible may use.
+    """
+    if path.is_file() and os.access(path, os.X_OK):
+        msg = f"{path} is a program, and gpuprov runs none to learn of hosts"
+        hint = f"`ansible-inventory -i {path} --list --yaml > hosts.yml` runs it; then --inventory hosts.yml. A file of text needs no `x`"
+        raise UsageError(msg, hint=hint)
     program = Path(sys.executable).parent / "ansible-inventory"
     command = str(program) if program.exists() else shutil.which("ansible-inventory") or "ansible-inventory"
     try:
@@ -89,7 +97,7 @@ def _read_inventory(path: Path) -> dict[str, Any]:
             timeout=_TIMEOUT_S,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "ANSIBLE_CONFIG": str(playbooks_dir() / "ansible.cfg")},
+            env={**os.environ, "ANSIBLE_CONFIG": str(playbooks_dir() / "ansible.cfg"), "ANSIBLE_INVENTORY_ENABLED": "yaml,ini"},
         )
         return dict(json.loads(result.stdout)) if result.returncode == 0 and path.exists() else {}
     except (OSError, subprocess.TimeoutExpired, ValueError):

@@ -73,3 +73,17 @@ def test_an_inventory_is_read_without_the_configuration_of_a_folder(tmp_path: Pa
     monkeypatch.chdir(tmp_path)
     assert [host.name for host in targets(Session.open(), HostNames([], inventory=inventory), folder=tmp_path)] == ["b"]
     assert not (tmp_path / "ran").exists()
+
+
+def test_no_inventory_that_is_a_program_is_run(tmp_path: Path) -> None:
+    folder = tmp_path / "inventories"
+    folder.mkdir()
+    program, ran = folder / "hosts.sh", tmp_path / "ran"
+    program.write_text(f'#!/bin/sh\ntouch {ran}\necho \'{{"all": {{"hosts": ["evil"]}}}}\'\n')
+    program.chmod(0o755)
+    with pytest.raises(UsageError, match="is a program") as caught:
+        targets(Session.open(), HostNames([], inventory=program), folder=tmp_path)
+    assert "--inventory hosts.yml" in caught.value.hint
+    (folder / "real.yml").write_text("all:\n  hosts:\n    b: {}\n")
+    assert "b" in {host.name for host in targets(Session.open(), HostNames([], inventory=folder), folder=tmp_path)}
+    assert not ran.exists()
