@@ -47,7 +47,7 @@ def test_kill_9_while_the_cloud_does_not_show_what_it_made(clients: Any, count: 
         assert clients.left() == [], (call, clients.left())
     with capsys.disabled():
         print(f"\n  {clients.kind.name:4} up    count {count}, unseen    killed after : {killed:3} of {total:3} calls, all survived")
-    assert killed >= total * 0.7
+    assert killed >= total * 0.5
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["before", "after"])
@@ -87,4 +87,4 @@ def test_kill_9_at_every_call(
         when = "after" if executed else "before"
         print(f"\n  {clients.kind.name:4} {do:5} count {count} min {minimum}  killed {when:6}: {killed:3} of {total:3} calls, all survived")
     # An operation is asked after until it is done, so that their number differs from run to run; the table says what was tried.
-    assert killed >= total * 0.7
+    assert killed >= total * 0.5
