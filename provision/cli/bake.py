@@ -85,7 +85,9 @@ def make_command(**given: Any) -> None:
     wish = _wish(session, given)
     name = wish.up.name
     with (
-        audited.changing(session, "bake make", name, rehearsal=given["rehearse"] is not None, without_gpu=given["without_gpu"]) as ending,
+        audited.changing(
+            session, "bake make", name, rehearsal=given["rehearse"] is not None, by=wish.up, without_gpu=given["without_gpu"]
+        ) as ending,
         narration(lambda: still_runs(session, name)) as narrator,
     ):
         try:

@@ -6,6 +6,7 @@ import click
 
 from provision.cli import echo, options
 from provision.errors import LockInvalidError, LockStaleError
+from provision.paths import write_whole
 from provision.profile import load, lockfile
 from provision.profile.lock import build
 from provision.profile.locked import Lock
@@ -69,7 +70,8 @@ def _write(path: Path, fresh: Lock) -> list[str]:
     except LockInvalidError:
         changes = []
     try:
-        path.write_text(lockfile.dump(fresh))
+        write = Path.write_text if path.exists() and not path.is_file() else write_whole  # such as /dev/stdout
+        write(path.resolve(), lockfile.dump(fresh))
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
         raise LockInvalidError(msg, hint="name another file with --output") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,20 @@ def test_lock_writes_and_checks(call: Call, own: Path) -> None:
     assert call("lock", str(own))[0] == 0
     assert target.read_text() == text
     assert call("lock", str(own), "-o", "-")[1] == text
+
+
+def test_a_disk_that_is_full_takes_no_lock(call: Call, own: Path) -> None:
+    target = own.with_name("v100-train.lock.yml")
+    before = target.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # a file cannot grow, as on a full disk
+    try:
+        code, _, err = call("lock", str(own))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (code, "cannot write" in err) == (2, True), err
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in own.parent.iterdir()) == ["v100-train.lock.yml", "v100-train.yml"]
 
 
 def test_a_lock_that_would_come_out_otherwise_is_stale_and_the_difference_is_told(call: Call, own: Path) -> None:

@@ -107,6 +107,8 @@ def test_an_image_is_tagged_encrypted_and_of_the_root_disk_alone(ec2: Any, call:
     code, out, err = call(*make(profile))
     assert code == 0, err
     image, data = images(ec2)[0], json.loads(out)["image"]
+    (intent,) = (entry for entry in json.loads(call("log", "--json")[1])["entries"] if entry["event"] == "intent")
+    assert (intent["command"], len(intent["profile"]), len(intent["lock"])) == ("bake make", 64, 64)
     tags = {tag["Key"]: tag["Value"] for tag in image["Tags"]}
     assert (image["Name"], tags[LINE_TAG]) == (f"gpuprov/bk/sha256-{data['digest']}", "bk")
     assert not {key for key in tags if key in {"gpuprov:name", "gpuprov:launch", "gpuprov:deadline"}}
