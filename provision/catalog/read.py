@@ -25,7 +25,7 @@ from provision.catalog.records.stack import (
     Toolkits,
 )
 
-BASE_DATE: Final = "2026-11-23"  # the day of the last review of the shipped data
+BASE_DATE: Final = "2026-11-27"  # the day of the last review of the shipped data
 DATA: Final = Path(__file__).parent / "data"
 
 _T = TypeVar("_T")
