@@ -7,6 +7,7 @@ import click
 
 from provision.cli import echo, options, tables
 from provision.cli.progress import narration
+from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.report.base import inert
 from provision.workflow.cost import OF_TAG, CostSum, report
 from provision.workflow.ls import InventoryRow, inventory
@@ -31,18 +32,19 @@ def _by(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
 @click.option("--rehearse", is_flag=True, help="Say what the machines of the embedded cloud would cost.")
 @options.tags
 @options.as_json
-def command(*, by: str, rehearse: bool, tags: dict[str, str], as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, by: str, rehearse: bool, tags: dict[str, str], as_json: bool) -> None:
     """Say what the instances that gpuprov launched have cost so far, and what they may cost until their deadlines.
 
     All figures are list prices from the catalog, each as old as the day beside it. They are upper bounds: a machine that was stopped in
-    between cost less. Traffic is not in them.
+    between cost less. Traffic is not in them. The exit code is 3 when a cloud or region did not answer, or has no credentials.
     """
     with narration() as narrator:
         found = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     result = report(found, by=by, rehearsal=rehearse)
     if as_json:
         options.print_json(dataclasses.asdict(result))
-        return
+        ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
     if result.rows:
         cells = [_cells(row) for row in result.rows]
         titles, shown, width = tables.chosen(list(_TITLES), cells, spare=list(_SPARE), width=tables.width_of(sys.stdout))
@@ -52,6 +54,7 @@ def command(*, by: str, rehearse: bool, tags: dict[str, str], as_json: bool) -> 
     echo(f"in all: {_words(result.total)}")
     for problem in result.problems:
         echo(f"not asked: {problem}", err=True)
+    ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
 
 
 def _cells(row: InventoryRow) -> tuple[str, ...]:

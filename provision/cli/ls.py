@@ -10,6 +10,7 @@ import click
 from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.clouds.base import parsed_deadline
+from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.report.base import inert
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
@@ -24,22 +25,25 @@ _SPARE: Final = ("TAGS", "MARKET", "OWNER", "AGE", "CLOUD", "WAY", "ZONE", "TYPE
 @click.option("--wide", is_flag=True, help="Show all columns, however wide the terminal is.")
 @options.tags
 @options.as_json
-def command(*, rehearse: bool, wide: bool, tags: dict[str, str], as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, rehearse: bool, wide: bool, tags: dict[str, str], as_json: bool) -> None:
     """List the instances that gpuprov launched, in every region, and launches whose outcome is not known yet.
 
-    Instances are found by their tags. The cost is the catalog's price times the age: less, if a machine was stopped in between.
+    Instances are found by their tags. The exit code is 3 when a cloud or region did not answer, or has no credentials. The cost is the
+    catalog's price times the age: less, if a machine was stopped in between.
     """
     with narration() as narrator:
         result = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     if as_json:
         options.print_json(dataclasses.asdict(result))
-        return
+        ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
     echo(_table(result.rows, wide=wide) if result.rows else "no instances")
     for row in result.rows:
         for notice in row.notices:
             echo(f"{inert(row.name)}: {inert(notice)}")
     for problem in result.problems:
         echo(f"not asked: {problem}", err=True)
+    ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
 
 
 def _table(rows: Sequence[InventoryRow], *, wide: bool) -> str:

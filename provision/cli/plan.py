@@ -7,6 +7,7 @@ import click
 
 from provision.cli import echo, options
 from provision.cli.progress import narration
+from provision.errors import EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE
 from provision.launch.ask import ask_clouds
 from provision.launch.journal import check_name
 from provision.launch.ours import Ours
@@ -43,7 +44,8 @@ def command(
 ) -> None:
     """Show what `up` would do: the places, prices, permissions and doors. Nothing is launched.
 
-    No cloud is contacted unless --ask is given. If nothing can be launched, the exit code is 2, and the nearest edit is shown.
+    No cloud is contacted unless --ask is given. If nothing can be launched, the exit code is 2, and the nearest edit is shown;
+    it is 2 as well where a rule of --policy is broken, and 3 where a question of --ask has no answer.
     """
     source = ProfileSource.read(profile)
     check_has_places(source.profile)
@@ -55,12 +57,14 @@ def command(
     with narration() as narrator:
         connect = Session.open().connect(rehearsal=rehearse, start=True, say=narrator.say) if ask else None
         answers = ask_clouds(planned, Ours(connect, narrator.say)) if connect else {}
+    unknown = any(answer.holds is None for each in answers.values() for answer in each)
+    code = EXIT_USAGE if violations else EXIT_UNKNOWN if unknown else EXIT_OK
     if as_json:
         data = [dataclasses.asdict(violation) for violation in violations] if rules else None
         ctx.obj["beside"] = {**as_dict(planned, answers), "violations": data}
         check_any(planned, places(planned))
         options.print_json(ctx.obj["beside"])
-        return
+        ctx.exit(code)
     demand = rules.policy.signatures if rules else None
     text = as_text(
         planned,
@@ -71,3 +75,4 @@ def command(
     )
     echo(text)
     check_any(planned, places(planned))
+    ctx.exit(code)

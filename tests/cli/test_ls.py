@@ -23,6 +23,7 @@ HK = "ap-east-1"
 def test_not_asked_is_not_none() -> None:
     listed = json.loads(gpuprov("ls", "--json").stdout)
     assert any("no AWS credentials" in problem for problem in listed["problems"])
+    assert [gpuprov(*words).returncode for words in (["ls"], ["ls", "--json"], ["cost"], ["cost", "--json"])] == [3, 3, 3, 3]
 
 
 def test_ls_says_zone_market_age_owner_and_what_it_has_cost(call: Call, cloud: Rehearsal) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import yaml
 
 from provision import paths
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import Call, written
 
 SUBNET = "subnet-0123456789abcdef0"
@@ -195,3 +197,18 @@ def test_a_wrong_key_is_said_with_its_line(call: Call, tmp_path: Path) -> None:
     assert code == 2
     assert ": places.0.disk_key: cannot be 'arn:" in err
     assert "the key is of us-east-1, and the place names ap-southeast-1" in err
+
+
+def test_a_broken_rule_and_a_question_without_an_answer_are_in_the_exit_code(call: Call, cloud: Rehearsal, tmp_path: Path) -> None:
+    assert call("plan", "--profile", "t4-train")[0] == 0
+    rules = tmp_path / "rules.yml"
+    rules.write_text("schema: 1\nname: ours\nmax_price_per_hour_usd: 0.01\n")
+    for more in ((), ("--json",)):
+        code, out, _ = call("plan", "--profile", "t4-train", "--policy", str(rules), *more)
+        assert (code, "max_price_per_hour_usd" in out) == (2, True), out
+    path = written(tmp_path, "aws")
+    assert call("plan", "--profile", path, "--ask", "--rehearse")[0] == 0
+    refused = {"kind": "error", "action": "DescribeInstanceTypeOfferings", "code": "InternalError", "http": 500}
+    control.ask(cloud, "faults", method="PUT", body=[refused])
+    for more in ((), ("--json",)):
+        assert call("plan", "--profile", path, "--ask", "--rehearse", *more)[0] == 3
