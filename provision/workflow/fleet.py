@@ -209,16 +209,17 @@ def _with_image(session: Session, record: FleetRecord, planned: Plan, say: Say) 
     return dataclasses.replace(record, baked=image_for(handle, machine, recipe, on_step=say))
 
 
-def connected(session: Session, record: FleetRecord, planned: Plan, *, start: bool = False, say: Say = silent) -> Fleet:
+def connected(session: Session, record: FleetRecord, planned: Plan | None, *, start: bool = False, say: Say = silent) -> Fleet:
     """The fleets of the record's region; the embedded account gets the role's policy as it would be reviewed."""
     module = clouds.fleets(record.cloud)
     if not record.rehearsal:
         own: Fleet = module.connect(record.region)
         return own
     access = session.accesses(start=start, say=say)[record.cloud]
-    session.offer_images(planned.profile, say)
+    if planned is not None:
+        session.offer_images(planned.profile, say)
     running = control.running(session.rehearsal_folder)
-    if running is not None and start:
+    if running is not None and start and planned is not None:
         policies = module.plan(order_of(record, planned), record.region)
         given = control.ask(running, "settings")[policies.rehearsed_as]
         (rows,) = (key for key, value in policies.member.items() if isinstance(value, list))
@@ -235,13 +236,18 @@ def known(session: Session, name: str) -> tuple[Fleets, FleetRecord, Plan]:
     Raises:
         InstanceNotFoundError: none of that name was made from here.
     """
+    fleets, record = _record_of(session, name)
+    return fleets, record, plan(recorded(Profile, record.profile, name), recorded(Lock, record.lock, name), name)
+
+
+def _record_of(session: Session, name: str) -> tuple[Fleets, FleetRecord]:
     fleets = Fleets(session.state / "fleets")
     record = fleets.get(name)
     if record is None:
         names = ", ".join(each.name for each in fleets.all())
         msg = f"no fleet called {name!r} was made from here{f' (what was: {names})' if names else ''}"
         raise InstanceNotFoundError(msg, hint="`gpuprov fleet up` makes one; `gpuprov down NAME` removes what carries a name's tag")
-    return fleets, record, plan(recorded(Profile, record.profile, name), recorded(Lock, record.lock, name), name)
+    return fleets, record
 
 
 def scale(session: Session, name: str, size: int) -> FleetRecord:
@@ -332,10 +338,10 @@ def roll(
 
 def down(session: Session, name: str, *, say: Say) -> list[str]:
     """Remove a fleet with its members and all that was made for it, and forget it; the store keeps what was posted."""
-    fleets, record, planned = known(session, name)
+    fleets, record = _record_of(session, name)
     with session.journal.hold(name):
         gone = record.rehearsal and control.running(session.rehearsal_folder) is None
-        fleet = None if gone else connected(session, record, planned)
+        fleet = None if gone else connected(session, record, None)
         phrases = fleet.remove(name, on_step=say) if fleet else ["what the embedded cloud had left"]
         if fleet and not phrases and fleet.members(name):  # asked for by name: tags may be late
             msg = f"{record.region} has the fleet {name!r} and does not show its tags yet, so it runs"

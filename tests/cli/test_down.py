@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from provision.rehearsal import control
@@ -35,3 +38,27 @@ def test_down_of_a_rehearsal_that_ended_forgets_it(call: Call, cloud: Rehearsal)
     assert code == 0, err
     code, _, err = call("down", "x", "--rehearse", "--yes")
     assert (code, "error[instance-not-found]" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("changed", ["profile", "lock", "owner", "created_at"])
+def test_a_machine_that_another_release_launched_is_listed_and_removed(call: Call, cloud: Rehearsal, own_home: Path, changed: str) -> None:
+    launch(call)
+    (path,) = own_home.rglob("x.json")
+    record = json.loads(path.read_text())
+    if changed in {"profile", "lock"}:
+        record[changed] = {"of_another_release": True}
+    elif changed == "owner":
+        record["profile"] = {"owner": "somebody", "tags": 1}
+    else:
+        record["created_at"] = "yesterday"
+    path.write_text(json.dumps(record))
+    assert [row["name"] for row in rows(call)] == ["x"]
+    assert call("cost", "--rehearse")[0] == 0
+    for words in (("verify", "x"), ("apply", "x"), ("monitor", "x", "--once"), ("extend", "x", "1h"), ("export", "ssh", "x")):
+        code, _, err = call(*words)
+        assert (code in {2, 3, 4}, "error[internal]" in err) == (True, False), (words, code, err)
+        if words[0] == "extend" and changed == "profile":
+            assert (code, "`gpuprov down x`" in err) == (2, True), err
+    code, _, err = call("down", "x", "--yes", "--rehearse")
+    assert code == 0, err
+    assert aws(cloud).describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["running", "pending"]}])["Reservations"] == []

@@ -125,6 +125,18 @@ def test_the_same_image_is_made_once(ec2: Any, call: Call, profile: str) -> None
     assert left(ec2) == NOTHING
 
 
+def test_what_an_earlier_run_left_in_another_region_is_named(cloud: Rehearsal, ec2: Any, call: Call, tmp_path: Path) -> None:
+    profile = written(tmp_path / "bk.yml", "if-current", regions=f"{REGION}, ap-east-1")
+    refused = {"kind": "error", "action": "CreateImage", "code": "UnauthorizedOperation", "http": 403, "count": 1}
+    control.ask(cloud, "faults", method="PUT", body=[refused])
+    assert call(*make(profile, "--region", REGION))[0] == 4
+    (machine,) = machines(ec2)
+    code, _, err = call(*make(profile, "--region", "ap-east-1"))
+    assert (code, "error[usage]" in err, machine["InstanceId"] in err, f"--region {REGION}" in err) == (2, True, True, True), err
+    assert call(*make(profile, "--region", REGION))[0] == 0
+    assert left(ec2) == NOTHING
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_kill_9_at_every_call(ec2: Any, call: Call, profile: str, killable: Killable, *, when: str) -> None:
     number, more = 0, True
