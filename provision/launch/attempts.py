@@ -218,7 +218,11 @@ class Attempts:
             return instances
 
         what = f"{option.first.place.instance_type} in {pending.zone or option.region}"
-        instances = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
+        try:
+            instances = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
+        except CloudUnreachableError as error:
+            error.hint += f"; a machine may run there: `gpuprov down {self.record.name}` removes it"
+            raise
         ids = {instance.id for instance in self.instances}
         self.instances += [instance for instance in instances if instance.id not in ids]
         if pending not in self.record.had:

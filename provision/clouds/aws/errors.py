@@ -87,6 +87,12 @@ _ZONE: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b")
 _SERVER_ERROR = 500
 
 
+class NotOfAwsError(boto.BotoCoreError):  # type: ignore[misc]  # botocore is not typed
+    """What came back is not AWS's: a page of somebody else, or a part of an answer."""
+
+    fmt = "the answer is not AWS's: {what}"
+
+
 def is_refusal(error: BaseException, *codes: str) -> bool:
     """Whether an error is AWS's refusal with one of these codes, such as `InvalidGroup.Duplicate` or `*NotFound*`."""
     return isinstance(error, boto.ClientError) and any(fnmatchcase(_code_of(error), code) for code in codes)

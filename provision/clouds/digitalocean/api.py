@@ -41,7 +41,34 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 _FIELDS: Final = {"ssh_keys": "ssh_key:read", "tags": "tag:create", "volumes": "block_storage:read", "vpc_uuid": "vpc:read"}
 _READS: Final = 3  # how often a read is sent in all: asking again changes nothing
 _MOST: Final = 200  # entries on a page: shared/parameters.yml, per_page
-_REFUSED: Final = 300
+_BESIDE: Final = {"links", "meta"}  # in each list
+_REFUSED, _ERRORS = 300, 400
+_PATIENCE: Final = 429  # from here on a status says to come later, whatever the body is
+
+
+def _check(answer: ApiAnswer, action: str) -> None:
+    """See that an answer is DigitalOcean's: an object that holds objects or, of a list, lists of them; an error has its id and words.
+
+    Raises:
+        ValueError: it is not.
+    """
+    body, listed = answer.body, action.endswith("_list")
+    whole = isinstance(body, dict)
+    if answer.status >= _REFUSED:
+        own = whole and isinstance(body.get("message"), str) and "id" in body
+        whole = answer.status >= _PATIENCE or (own and answer.status >= _ERRORS)
+    elif whole:
+        whole = all(
+            _is_whole(value, listed=listed) or (key in _BESIDE and (value is None or isinstance(value, dict)))
+            for key, value in body.items()
+        )
+    if not whole:
+        msg = f"HTTP {answer.status} with something else than DigitalOcean's JSON"
+        raise ValueError(msg)
+
+
+def _is_whole(value: object, *, listed: bool) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value) if listed else isinstance(value, dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +105,7 @@ class DigitalOceanApi:
         try:
             with cloud_errors(call):
                 answer = send(self.access, verb, template.format(**path), query, body)
+                _check(answer, action)
         except CloudUnreachableError:
             self._tell(verb, action, where, None)
             raise

@@ -15,6 +15,7 @@ import requests
 
 from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.digitalocean.errors import no_token
+from provision.clouds.received import Received
 from provision.errors import CloudUnreachableError
 
 _API: Final = "https://api.digitalocean.com"
@@ -69,8 +70,8 @@ def send(access: DigitalOceanAccess, verb: str, path: str, query: Mapping[str, A
     parsed: Any = {}
     if answer.status_code != _NO_CONTENT:
         try:
-            parsed = answer.json()
-        except ValueError:
+            parsed = answer.json(object_hook=Received)
+        except (ValueError, RecursionError) as error:
             if accepted:
-                raise
+                raise ValueError(str(error)) from error
     return ApiAnswer(answer.status_code, parsed, {k.lower(): v for k, v in answer.headers.items()}, answer.headers.get("x-request-id", ""))

@@ -18,6 +18,7 @@ from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.client import client, project_of, session
 from provision.clouds.gcp.errors import LOGIN, cloud_errors, in_place, of_operation
+from provision.clouds.received import Received
 from provision.errors import CloudError, CloudUnreachableError, CredentialsMissingError, QuotaExceededError, ThrottledError
 
 # `wait` answers when the operation has ended, and after two minutes at the latest (operations.wait in the reference). Our own time-out is
@@ -116,8 +117,7 @@ class GcpProjectApi:
             reply = send(verb, url, json=body, params=query, timeout=self.access.timeout_s)  # type: ignore[no-untyped-call]  # google-auth is not typed
             if reply.status_code >= _REFUSED:
                 raise exceptions.from_http_response(reply)  # type: ignore[no-untyped-call]  # nor is this
-            answer = reply.json()
-        return answer if isinstance(answer, dict) else {}
+            return Received(reply.json(object_hook=Received))
 
     def caller(self) -> str:
         """The address of the account that asks: a service account's own, or what Google says of a person's token.

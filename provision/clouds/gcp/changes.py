@@ -10,6 +10,7 @@ from typing import Any
 
 from google.api_core.exceptions import GoogleAPICallError
 from google.auth.exceptions import GoogleAuthError
+from google.protobuf.json_format import ParseError
 from requests import RequestException
 
 from provision.clouds import changes
@@ -38,6 +39,6 @@ def telling(action: str, where: str, request_id: str) -> Iterator[Callable[[Any]
         reasons = [str(entry.get("reason", "")) for entry in error.errors or [] if isinstance(entry, dict)]
         tell(next(filter(None, reasons), f"HTTP {int(error.code or 0)}"))
         raise
-    except (GoogleAuthError, RequestException):
+    except (GoogleAuthError, RequestException, ParseError):
         tell(changes.UNANSWERED)
         raise

@@ -14,7 +14,7 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from provision.clouds.base import NotSetUpError
 from provision.clouds.gcp.access import GcpAccess
-from provision.clouds.gcp.errors import LOGIN
+from provision.clouds.gcp.errors import LOGIN, only_googles, only_tokens
 from provision.clouds.gcp.sdk import client_class
 from provision.errors import CredentialsMissingError
 
@@ -28,9 +28,9 @@ def client(kind: str, access: GcpAccess) -> Any:
     """
     cls = client_class(kind)
     if access.endpoint_url:
-        return cls(credentials=_credentials(access), client_options=ClientOptions(api_endpoint=access.endpoint_url))
+        return _heard(cls(credentials=_credentials(access), client_options=ClientOptions(api_endpoint=access.endpoint_url)))
     try:
-        return cls()
+        return _heard(cls())
     except DefaultCredentialsError as error:
         raise _no_credentials(error) from error
 
@@ -43,9 +43,9 @@ def catalog_client(cls: Any, access: GcpAccess) -> Any:
     """
     if access.endpoint_url:
         options = ClientOptions(api_endpoint=access.endpoint_url)
-        return cls(credentials=_credentials(access), client_options=options, transport="rest")
+        return _heard(cls(credentials=_credentials(access), client_options=options, transport="rest"))
     try:
-        return cls(transport="rest")
+        return _heard(cls(transport="rest"))
     except DefaultCredentialsError as error:
         raise _no_credentials(error) from error
 
@@ -61,12 +61,24 @@ def session(access: GcpAccess) -> google.auth.transport.requests.AuthorizedSessi
         CredentialsMissingError: nobody is logged in.
     """
     if access.endpoint_url:
-        return google.auth.transport.requests.AuthorizedSession(_credentials(access))  # type: ignore[no-untyped-call]  # google-auth is not typed
+        return _strict(google.auth.transport.requests.AuthorizedSession(_credentials(access)))  # type: ignore[no-untyped-call]  # google-auth is not typed
     try:
         credentials, _ = google.auth.default(scopes=[_SCOPE])
     except DefaultCredentialsError as error:
         raise _no_credentials(error) from error
-    return google.auth.transport.requests.AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # as above
+    return _strict(google.auth.transport.requests.AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # as above
+
+
+def _heard(made: Any) -> Any:
+    """A client of Google's library that takes nothing for an answer but Google's."""
+    _strict(made.transport._session)  # noqa: SLF001 - no other door
+    return made
+
+
+def _strict(sends: google.auth.transport.requests.AuthorizedSession) -> google.auth.transport.requests.AuthorizedSession:
+    sends.hooks["response"].append(only_googles)
+    sends._auth_request_session.hooks["response"].append(only_tokens)  # noqa: SLF001 - nor here
+    return sends
 
 
 @functools.cache

@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from google.api_core.exceptions import GoogleAPICallError, RetryError
 from google.auth.exceptions import GoogleAuthError, InvalidOperation, OAuthError, RefreshError, TransportError
+from google.protobuf.json_format import ParseError
 from requests import RequestException  # Google's REST transport lets these through
 
 from provision.clouds.gcp import guardrails
@@ -29,7 +31,7 @@ from provision.errors import (
 )
 
 LOGIN: Final = "log in with `gcloud auth application-default login` and name a project in GOOGLE_CLOUD_PROJECT"
-_UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _PRECONDITION, _TOO_MANY, _SERVER_ERROR = 401, 403, 404, 409, 412, 429, 500
+_REFUSED, _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _PRECONDITION, _TOO_MANY, _SERVER_ERROR = 400, 401, 403, 404, 409, 412, 429, 500
 _SUMMARY_LENGTH = 300
 
 # Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
@@ -74,8 +76,59 @@ _QUOTA: Final = re.compile(
 # `Required 'compute.instances.create' permission for 'projects/…'`
 _REQUIRED: Final = re.compile(r"Required '([\w.]+)' permission")
 
+# Answers of Compute Engine that are no resource and have no `kind`.
+_KINDLESS: Final = re.compile(r"/list[A-Z][A-Za-z]+")
+_WITH_KIND: Final = ("/compute/v1/", "/upload/storage/v1/")
+
 Usage = Callable[[str], tuple[float, float] | None]
 """Metric of a quota → its limit and its use, or None where GCP does not answer."""
+
+
+class NotGooglesError(RequestException):
+    """What came back is not Google's: a page of somebody else, or a part of an answer."""
+
+
+def only_googles(reply: Any, **_: Any) -> None:
+    """A hook of `requests` for each response. Google's have a JSON object, an error in it where they are one, and redirect nobody.
+
+    Raises:
+        NotGooglesError: this one has not.
+    """
+    url, body = urlsplit(reply.url), _object_of(reply)
+    whole = body is not None and not reply.is_redirect
+    if "alt=media" in url.query:
+        whole = not reply.is_redirect
+    elif body is not None and reply.status_code >= _REFUSED:
+        error = body.get("error")
+        rows = [error.get(key, []) for key in ("errors", "details")] if isinstance(error, dict) else [None]
+        whole = all(isinstance(row, list) and all(isinstance(each, dict) for each in row) for row in rows)
+    elif body is not None and url.path.startswith(_WITH_KIND):
+        whole = whole and ("kind" in body or bool(_KINDLESS.search(url.path)))
+    # A balancer of Google's answers with a page as well; what is not there for a moment is asked for again.
+    _must(reply, whole or (reply.status_code >= _SERVER_ERROR and body is None))
+
+
+def only_tokens(reply: Any, **_: Any) -> None:
+    """The same for each response of a login; one that grants a token has a JSON object.
+
+    Raises:
+        NotGooglesError: this one has not.
+    """
+    _must(reply, reply.request.method != "POST" or reply.status_code >= _REFUSED or _object_of(reply) is not None)
+
+
+def _object_of(reply: Any) -> dict[str, Any] | None:
+    try:
+        body = reply.json()
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _must(reply: Any, whole: bool) -> None:  # noqa: FBT001 - what is found out of it
+    if not whole:
+        msg = f"HTTP {reply.status_code} with something else than Google's JSON"
+        raise NotGooglesError(msg)
 
 
 class AlreadyThereError(CloudInvalidError):
@@ -117,7 +170,7 @@ def cloud_errors(action: str, where: str = "") -> Iterator[None]:
         raise of_answer(_UNAUTHORIZED, str(error), [], call) from error
     except GoogleAuthError as error:
         raise of_login(error, call) from error
-    except (RetryError, RequestException) as error:
+    except (RetryError, RequestException, ParseError) as error:
         msg = f"GCP did not answer {call}"
         raise CloudUnreachableError(msg, hint=_HINTS[CloudUnreachableError], detail=f"{type(error).__name__}: {error}") from error
 

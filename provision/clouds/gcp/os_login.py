@@ -93,7 +93,7 @@ def _import(api: GcpProjectApi, user: str, order: base.Order) -> tuple[str, str]
     except PermissionRefusedError as error:
         error.hint = "enable the API (`gcloud services enable oslogin.googleapis.com`), and see that this account may use OS Login"
         raise
-    profile = answer.get("loginProfile", {})
+    profile = answer["loginProfile"]
     accounts = [each for each in profile.get("posixAccounts", []) if each.get("operatingSystemType", "LINUX") != "WINDOWS"]
     names = [str(each["username"]) for each in sorted(accounts, key=lambda each: not each.get("primary")) if each.get("username")]
     fingerprints = list(_entries(profile, text))

@@ -10,6 +10,7 @@ from google.api_core import exceptions
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.client import session
 from provision.clouds.gcp.errors import GoneError, cloud_errors
+from provision.clouds.received import Received
 
 _HOST: Final = "https://storage.googleapis.com"
 CREATE: Final = "storage.objects.create"
@@ -35,7 +36,7 @@ def names(api: GcpProjectApi, bucket: str, prefix: str, most: int) -> Iterator[t
     """The name, time and bytes of the objects below a prefix that have at most so many bytes, in the order of their names."""
     asked = {"prefix": prefix, "fields": "items(name,size,timeCreated),nextPageToken"}
     while True:
-        answer = _send(api, "storage.objects.list", "GET", f"/storage/v1/b/{bucket}/o", params=asked).json()
+        answer = _send(api, "storage.objects.list", "GET", f"/storage/v1/b/{bucket}/o", params=asked).json(object_hook=Received)
         yield from (
             (str(row["name"]), str(row["timeCreated"]), int(row["size"])) for row in answer.get("items", []) if int(row["size"]) <= most
         )
