@@ -37,14 +37,14 @@ def command(ctx: click.Context, *, by: str, rehearse: bool, tags: dict[str, str]
     """Say what the instances that gpuprov launched have cost so far, and what they may cost until their deadlines.
 
     All figures are list prices from the catalog, each as old as the day beside it. They are upper bounds: a machine that was stopped in
-    between cost less. Traffic is not in them. The exit code is 3 when a cloud or region did not answer, or has no credentials.
+    between cost less. Traffic is not in them. The exit code is 3 when a cloud or region that you use did not answer.
     """
     with narration() as narrator:
         found = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     result = report(found, by=by, rehearsal=rehearse)
     if as_json:
         options.print_json(dataclasses.asdict(result))
-        ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
+        ctx.exit(EXIT_UNKNOWN if found.unknown else EXIT_OK)
     if result.rows:
         cells = [_cells(row) for row in result.rows]
         titles, shown, width = tables.chosen(list(_TITLES), cells, spare=list(_SPARE), width=tables.width_of(sys.stdout))
@@ -54,7 +54,7 @@ def command(ctx: click.Context, *, by: str, rehearse: bool, tags: dict[str, str]
     echo(f"in all: {_words(result.total)}")
     for problem in result.problems:
         echo(f"not asked: {problem}", err=True)
-    ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
+    ctx.exit(EXIT_UNKNOWN if found.unknown else EXIT_OK)
 
 
 def _cells(row: InventoryRow) -> tuple[str, ...]:

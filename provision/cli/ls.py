@@ -29,21 +29,21 @@ _SPARE: Final = ("TAGS", "MARKET", "OWNER", "AGE", "CLOUD", "WAY", "ZONE", "TYPE
 def command(ctx: click.Context, *, rehearse: bool, wide: bool, tags: dict[str, str], as_json: bool) -> None:
     """List the instances that gpuprov launched, in every region, and launches whose outcome is not known yet.
 
-    Instances are found by their tags. The exit code is 3 when a cloud or region did not answer, or has no credentials. The cost is the
+    Instances are found by their tags. The exit code is 3 when a cloud or region that you use did not answer. The cost is the
     catalog's price times the age: less, if a machine was stopped in between.
     """
     with narration() as narrator:
         result = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     if as_json:
         options.print_json(dataclasses.asdict(result))
-        ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
+        ctx.exit(EXIT_UNKNOWN if result.unknown else EXIT_OK)
     echo(_table(result.rows, wide=wide) if result.rows else "no instances")
     for row in result.rows:
         for notice in row.notices:
             echo(f"{inert(row.name)}: {inert(notice)}")
     for problem in result.problems:
         echo(f"not asked: {problem}", err=True)
-    ctx.exit(EXIT_UNKNOWN if result.problems else EXIT_OK)
+    ctx.exit(EXIT_UNKNOWN if result.unknown else EXIT_OK)
 
 
 def _table(rows: Sequence[InventoryRow], *, wide: bool) -> str:

@@ -16,22 +16,22 @@ T = TypeVar("T")
 _POWER_S: Final = 600.0  # a machine with much memory takes minutes to stop
 
 
-def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict[str, tuple[str, ...]], list[str]]:
+def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict[str, tuple[str, ...]], dict[str, str]]:
     """Find all our machines, in all regions at the same time.
 
     Returns:
         The machines, the oldest launch first; machine id → what the cloud announced about it; and a phrase for each region or cloud
-        that did not answer.
+        that did not answer → the cloud where it is not set up here, and "" where it is.
     """
     notices: dict[str, tuple[str, ...]] = {}
-    problems: list[str] = []
+    problems: dict[str, str] = {}
 
     def ask(handle: base.Cloud) -> list[base.Instance]:
         instances = handle.find()
         try:
             notices.update(handle.notices(instances) if instances else {})
         except CloudError as error:
-            problems.append(f"{handle.region}: notices: {error.message}")
+            problems[f"{handle.region}: notices: {error.message}"] = ""
         return instances
 
     pairs = set(where)
@@ -43,12 +43,12 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict
     instances: list[base.Instance] = []
     for (cloud, region), answer in answers.items():
         if cloud in without and isinstance(answer, CloudError):
-            problems.append(f"{cloud}: {answer.message}")
+            problems[f"{cloud}: {answer.message}"] = cloud if isinstance(answer, base.NotSetUpError) else ""
         elif isinstance(answer, CloudError):
-            problems.append(f"{region}: {answer.message}")
+            problems[f"{region}: {answer.message}"] = ""
         else:
             instances += answer
-    return oldest_first(instances), notices, list(dict.fromkeys(problems))
+    return oldest_first(instances), notices, problems
 
 
 def first_regions(pairs: set[Pair]) -> set[Pair]:

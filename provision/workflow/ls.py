@@ -64,10 +64,18 @@ class InventoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What exists, and what could not be asked."""
+    """What exists, and what could not be asked.
+
+    Attributes:
+        rows: one for each machine, and for each launch whose outcome is not known.
+        problems: a phrase for each region or cloud that did not answer.
+        unknown: whether something of ours may be there unseen. Of a cloud that is not set up here nobody expects any, unless no other one
+            answered, or the journal knows a launch there.
+    """
 
     rows: tuple[InventoryRow, ...]
     problems: tuple[str, ...]
+    unknown: bool = False
 
 
 def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping[str, str] | None = None) -> Inventory:
@@ -76,7 +84,8 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
     A real cloud without credentials cannot be asked. That is a problem of the answer, because "not asked" does not mean "nothing there".
     """
     rows: list[InventoryRow] = []
-    problems: list[str] = []
+    problems: dict[str, str] = {}
+    answered: set[str] = set()
     launches: set[str] = set()
     profiles = local_profiles()
     fleets = {record.launch_id: record for record in Fleets(session.state / "fleets").all()}
@@ -86,7 +95,8 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
         places = regions(session, rehearsal=rehearsal, profiles=profiles) | everywhere()
         say(f"asking {len(places)} regions of {'the embedded cloud' if rehearsal else ' and '.join(sorted({c for c, _ in places}))}")
         instances, notices, unreachable = survey(Ours(session.connect(rehearsal=rehearsal), say), places)
-        problems += unreachable
+        problems |= unreachable
+        answered |= {cloud for cloud, _ in places} - {*unreachable.values()}
         launches |= {instance.launch_id for instance in instances}
         for found in instances:
             fleet = fleets.get(found.launch_id)
@@ -96,7 +106,9 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
             rows.append(replace(row, fleet=fleet.name if fleet else instance.group if instance.in_fleet else ""))
     rows += [_unfinished(record) for record in session.journal.all() if not record.machines and record.launch_id not in launches]
     chosen = [row for row in rows if has_tags(row.tags, tags or {})]
-    return Inventory(tuple(sorted(chosen, key=lambda row: row.name)), tuple(problems))
+    used = {"", *(cloud for record in session.journal.all() if not record.rehearsal for cloud, _ in record.regions)}
+    unknown = bool(problems) and (not answered or not used.isdisjoint(problems.values()))
+    return Inventory(tuple(sorted(chosen, key=lambda row: row.name)), tuple(problems), unknown)
 
 
 def _profile(session: Session, instance: Instance, profiles: list[Profile]) -> Profile | None:

@@ -220,7 +220,8 @@ class Story:
         problems = data.get("problems")
         if code == 0 or not problems:
             return code
-        return code if any(str(each.get("cloud", self.state.cloud)) == self.state.cloud for each in problems) else 0
+        clouds = [str(each.get("cloud", self.state.cloud)) if isinstance(each, dict) else self.state.cloud for each in problems]
+        return code if self.state.cloud in clouds else 0
 
 
 def prepare(source: str, cloud: str, hours: int, folder: Path) -> tuple[str, str]:

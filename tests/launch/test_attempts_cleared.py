@@ -28,7 +28,7 @@ def test_a_region_is_cleared_while_the_next_one_is_asked(memory: Memory, launche
     cleared = threading.Event()
     things = memory[THERE].things
 
-    def clear(name: str | None = None) -> list[base.Thing]:
+    def clear(name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:  # noqa: ARG001
         cleared.set()
         return things(name)
 

@@ -303,8 +303,8 @@ def test_what_is_listed_is_found_by_tag_and_a_dead_region_is_said(launcher: Laun
     fault(ec2, kind="error", action="DescribeInstances", region=SG, code="UnauthorizedOperation")
     instances, _, problems = survey(Ours(launcher.connect, launcher.on_step), WHERE)
     assert "listed" in [i.name for i in instances]
-    assert len(problems) == 1
-    assert SG in problems[0]
+    (problem,) = problems
+    assert SG in problem
 
 
 def test_removing_takes_what_is_tagged_and_nothing_of_others(launcher: Launcher, access: AwsAccess) -> None:

@@ -45,7 +45,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def record(**changes: object) -> Record:
-    plain = Record("train", "launch-train", False, {}, "", "2026-11-21T00:00:00+00:00", "", machines=())  # noqa: FBT003
+    plain = Record("train", "launch-train", False, {}, "", "2026-11-21T00:00:00+00:00", "2026-11-22T00:00:00+00:00", machines=())  # noqa: FBT003
     return Record(**{**{name: getattr(plain, name) for name in Record.__dataclass_fields__}, **changes})
 
 
@@ -144,12 +144,12 @@ def test_a_survey_shows_machines_of_all_regions_the_oldest_first_with_what_was_a
     old = machine("old", region="eu-west-1", launched_at="2026-11-20T00:00:00+00:00")
     memory[HERE].machines, memory[THERE].machines = [machine("new")], [old]
     memory[HERE].announced = {"i-new": ("retires",)}
-    assert lifecycle.survey(memory.ours(), iter([HERE, THERE])) == ([old, machine("new")], {"i-new": ("retires",)}, [])
+    assert lifecycle.survey(memory.ours(), iter([HERE, THERE])) == ([old, machine("new")], {"i-new": ("retires",)}, {})
     assert memory[HERE].methods() == memory[THERE].methods() == ["find", "notices"]
 
 
 def test_a_survey_asks_a_region_without_machines_for_no_announcement(memory: Memory) -> None:
-    assert lifecycle.survey(memory.ours(), [HERE]) == ([], {}, [])
+    assert lifecycle.survey(memory.ours(), [HERE]) == ([], {}, {})
     assert memory[HERE].methods() == ["find"]
 
 
@@ -170,7 +170,7 @@ def test_a_cloud_without_credentials_is_asked_in_one_region_that_is_always_enabl
     memory[GCP].machines = [machine("other", cloud="gcp")]
     instances, _, problems = lifecycle.survey(memory.ours(), [HERE, THERE, CLOSED, GCP, GCP_TOO])
     assert [i.name for i in instances] == ["other"]
-    assert problems == [f"aws: {error.message}"]
+    assert problems == {f"aws: {error.message}": ""}
     assert [pair for pair in (HERE, THERE, CLOSED) if memory[pair].asked] == [THERE]  # ap-east-1 comes first, but need not be enabled
     assert [pair for pair in (GCP, GCP_TOO) if memory[pair].asked] == [GCP]  # one answer shows the whole project
 
@@ -184,7 +184,9 @@ def test_each_cloud_is_asked_first_in_one_region_and_in_one_that_is_always_enabl
 def test_what_is_said_of_missing_credentials_names_the_cloud(memory: Memory) -> None:
     memory[GCP].fails["find"] = NO_LOGIN
     memory[HERE].machines = [machine()]
-    assert lifecycle.survey(memory.ours(), [HERE, THERE, GCP, GCP_TOO])[::2] == ([machine()], ["gcp: no credentials"])
+    assert lifecycle.survey(memory.ours(), [HERE, THERE, GCP, GCP_TOO])[::2] == ([machine()], {"gcp: no credentials": ""})
+    memory[GCP].fails["find"] = base.NotSetUpError("nothing names any", hint="x")
+    assert lifecycle.survey(memory.ours(), [HERE, GCP])[2] == {"gcp: nothing names any": "gcp"}
 
 
 def test_a_region_that_must_be_enabled_is_asked_where_it_is_the_only_one(memory: Memory) -> None:

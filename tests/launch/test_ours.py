@@ -20,7 +20,7 @@ NO_ANSWER = CloudUnreachableError("no answer", hint="x")
 NO_LOGIN = CredentialsMissingError("no credentials", hint="x")
 NOT_SET_UP = NotSetUpError("nobody is logged in", hint="x")
 NOT_ENABLED = ("aws", "ap-east-1")
-RECORD = Record("train", "launch-train", False, {}, "0" * 64, dt.datetime.now(dt.UTC).isoformat(), "")  # noqa: FBT003
+RECORD = Record("train", "launch-train", False, {}, "0" * 64, dt.datetime.now(dt.UTC).isoformat(), dt.datetime.now(dt.UTC).isoformat())  # noqa: FBT003
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ def test_leftovers_are_removed_region_by_region(memory: Memory) -> None:
 
 def test_things_of_a_launch_whose_machine_is_only_shown_late_are_left_alone(memory: Memory) -> None:
     memory[HERE].left = [thing("security-group")]
-    plain = Record("train", "launch-train", False, {}, "", NOW.isoformat(), "", touched=(HERE,))  # noqa: FBT003
+    plain = Record("train", "launch-train", False, {}, "", NOW.isoformat(), NOW.isoformat(), touched=(HERE,))  # noqa: FBT003
     known = dataclasses.replace(plain, machines=(Machine("train", "i-1", *HERE),))
     ask, machine_of_it = memory[HERE].things, thing("instance", id="i-1")
 

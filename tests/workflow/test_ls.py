@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from provision.clouds.base import NotSetUpError
+from provision.errors import CredentialsExpiredError, GpuprovError
 from provision.launch.journal import Machine, Record
 from provision.profile import load
 from provision.rehearsal import control
 from provision.workflow import ls
 from provision.workflow.session import Session
+from tests.launch.memory import Memory
+
+NOT_SET_UP, EXPIRED = NotSetUpError("nothing names any", hint="x"), CredentialsExpiredError("expired", hint="x")
 
 
 def record(name: str, *, machines: tuple[Machine, ...] = ()) -> Record:
@@ -40,3 +46,29 @@ def test_a_launch_is_unknown_until_the_cloud_has_confirmed_a_machine(
     for row in inventory.rows:
         assert (row.cloud, row.region, row.owner, row.profile) == ("aws", "ap-east-1", "gpu-platform@example.com", "t4-train")
         assert row.rehearsal, "`cost` would count it among what is paid for"
+
+
+@pytest.mark.parametrize(
+    ("aws", "gcp", "launched", "unknown"),
+    [
+        (None, NOT_SET_UP, False, False),  # somebody with one account
+        (None, NOT_SET_UP, True, True),  # whose journal knows a launch at the other cloud
+        (None, EXPIRED, False, True),
+        (NOT_SET_UP, NOT_SET_UP, False, True),
+    ],
+)
+def test_what_no_cloud_of_ours_answered_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, aws: GpuprovError | None, gcp: GpuprovError | None, *, launched: bool, unknown: bool
+) -> None:
+    session = Session.open()
+    if launched:
+        session.journal.put(replace(record("x", machines=(Machine("x", "i-1", "gcp", "us-central1"),)), rehearsal=False))
+    memory = Memory()
+    for cloud, region, error in (("aws", "us-east-1", aws), ("gcp", "us-central1", gcp)):
+        if error:
+            memory[cloud, region].fails["find"] = error
+    monkeypatch.setattr(Session, "connect", lambda *_, **__: lambda cloud, region: memory[cloud, region])
+    monkeypatch.setattr(ls, "everywhere", lambda: {("aws", "us-east-1"), ("gcp", "us-central1")})
+    monkeypatch.setattr(ls, "regions", lambda *_, **__: set())
+    found = ls.inventory(session, rehearsal_only=False, say=lambda _: None)
+    assert (found.unknown, bool(found.problems)) == (unknown, True)
