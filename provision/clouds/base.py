@@ -244,7 +244,7 @@ class Thing:
     """Anything of ours at a cloud, found by its tags.
 
     Attributes:
-        kind: as the cloud calls it: instance, volume, security-group, key-pair, address, spot-request, launch-template, disk, firewall, …
+        kind: as the cloud calls it: instance, volume, security-group, spot-request, launch-template, disk, firewall, …
         id: what it is removed by.
         group: NAME_TAG.
         where: region, zone or `global`.

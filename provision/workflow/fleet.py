@@ -115,7 +115,7 @@ def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
     option = next((each for each in planned.places if each.index == record.place and each.region == record.region), None)
     if option is None:
         msg = f"{record.region} is no place of the profile that fleet {record.name} was made with, as this release reads it"
-        raise ProfileInvalidError(msg, hint=f"the release that made it goes on with it; `gpuprov down {record.name}` removes it")
+        raise ProfileInvalidError(msg, hint=f"the release that made it goes on with it; `gpuprov fleet down {record.name}` removes it")
     machine = order(
         planned.profile,
         record.profile_digest,

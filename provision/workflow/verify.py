@@ -168,18 +168,31 @@ def _how(request: VerifyRequest) -> evidence.Conditions:
 def judge_files(
     session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, known: FleetFigures | None
 ) -> list[HostVerification]:
-    """Facts files against one profile and its lock. A single file is called `facts`, several go by their names."""
+    """Facts files against one profile and its lock. A single file is called `facts`, several go by as much of their paths as differs."""
     profile, lock = signed or (session.profile_for(None, request.profile), None)
     if signed is None:
         lock = session.lock_for(None, request.profile, profile)
     profile = pin(profile, lock) if lock is not None else profile
     verdicts = []
-    for path in request.files:
-        name, facts = path.stem if len(request.files) > 1 else "facts", judged_by(load(path), known, profile.gpu.model)
+    for name, path in zip(_names(request.files), request.files, strict=True):
+        facts = judged_by(load(path), known, profile.gpu.model)
         facts = measured(facts, session.measurements if profile.verify.bench else None)
         report = judge(facts, profile, host=name, selection=request.selection, without_gpu=request.without_gpu)
         verdicts.append(HostVerification(Expectation(Target(name, ""), profile, lock), report, facts))
     return verdicts
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """What the hosts of facts files are called: two of one name would hide each other in evidence."""
+    if len(files) == 1:
+        return ["facts"]
+    parts = [(*path.absolute().parent.parts[1:], path.stem) for path in files]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-depth:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    msg = "a facts file is given twice"
+    raise UsageError(msg, hint="name each --facts once")
 
 
 def judge_hosts(

@@ -45,6 +45,24 @@ def test_several_files_are_one_report_with_the_worst_verdict(tmp_path: Path, run
     assert [report["host"] for report in both["hosts"]] == ["good", "bad"]
 
 
+def test_files_of_one_name_are_hosts_of_two_and_hide_nothing(tmp_path: Path, run: Run) -> None:
+    for folder, changes in (("a", {}), ("b", {"python3": {"version": "2.7.5"}})):
+        (tmp_path / folder).mkdir()
+        facts_file(tmp_path / folder, "facts", **changes)
+    a, b = (str(tmp_path / folder / "facts.json") for folder in "ab")
+    out = tmp_path / "evidence.json"
+    words = ("verify", "-p", "t4-train", "--facts", a, "--facts", b, "--only", "python3", "--json")
+    both = json.loads(run(*words, "--evidence", str(out)).output)
+    assert [report["host"] for report in both["hosts"]] == ["a/facts", "b/facts"]
+    assert json.loads(run(*words, "--against", str(out)).output)["drift"] == []
+    twice = run("verify", "-p", "t4-train", "--facts", a, "--facts", a)
+    assert (twice.exit_code, "given twice" in twice.output) == (2, True)
+    doubled = json.loads(out.read_text())
+    doubled["hosts"][1]["host"] = "a/facts"
+    with pytest.raises(Exception, match="have one name"):
+        proof.check(doubled)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_is_printed(tmp_path: Path, form: str, run: Run) -> None:
     path = facts_file(tmp_path, "one")
@@ -174,7 +192,7 @@ class TestHosts:
         done = run("verify", "down", "-p", "t4-train", "--wait", "1s", "--json")
         assert (done.exit_code, json.loads(done.stdout)["findings"][0]["check"]) == (3, "reachable")
         wrong = run("verify", "down", "-p", "t4-train", "--wait", "soon")
-        assert (wrong.exit_code, "write it as 90s, 10m or 2h" in wrong.output) == (2, True)
+        assert (wrong.exit_code, "write it as 90s, 10m, 2h or 1d" in wrong.output) == (2, True)
 
 
 class TestAfterReboot:

@@ -63,7 +63,6 @@ KINDS: Final = (
         name="spot-request",
     ),
     _INSTANCE,
-    AwsKind("elastic-ip", "describe_addresses", "Addresses", "AllocationId", "release_address", name="address"),
     AwsKind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", waits="volume-id"),
     AwsKind(
         "network-interface",
@@ -75,7 +74,6 @@ KINDS: Final = (
     ),
     AwsKind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", "delete_security_group"),
     AwsKind("launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId", "delete_launch_template"),
-    AwsKind("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId", "delete_key_pair"),
 )
 _CLOSED: Final = {"closed", "cancelled", "failed"}
 # EC2's codes while an instance that ended still holds its interface or volume.
@@ -128,10 +126,7 @@ def _existing(api: AwsRegionApi, kind: AwsKind, name: str | None) -> list[base.T
     if kind is _INSTANCE:
         return [_thing(raw, kind, api.region) for raw in api.instances(filters)]
     with cloud_errors(_action(kind.describe), api.region):
-        if api.ec2.can_paginate(kind.describe):
-            pages = list(api.ec2.get_paginator(kind.describe).paginate(Filters=filters))
-        else:
-            pages = [getattr(api.ec2, kind.describe)(Filters=filters)]
+        pages = list(api.ec2.get_paginator(kind.describe).paginate(Filters=filters))
     # EC2 shows a closed spot request for days, and nothing can come of it.
     return [_thing(raw, kind, api.region) for page in pages for raw in page[kind.key] if raw.get("State") not in _CLOSED]
 

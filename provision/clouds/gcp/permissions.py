@@ -12,7 +12,6 @@ from provision.clouds.gcp.place import capacity_of
 
 PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
 ENDING: Final = (
-    "compute.addresses.list",
     "compute.disks.delete",
     "compute.disks.list",
     "compute.firewalls.delete",

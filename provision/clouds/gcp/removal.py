@@ -41,12 +41,10 @@ _CHECK: Final = GcpKind("health-check", "HealthChecks", "healthChecks")
 KINDS: Final = (
     GcpKind("instance", "Instances", "instances"),
     GcpKind("disk", "Disks", "disks"),
-    GcpKind("address", "Addresses", "addresses"),
     _FIREWALL,
 )
 # A group comes before its members, which it would make anew, and its templates and its check after it, which it uses.
 _ORDER: Final = (_GROUP, *KINDS[:-1], _TEMPLATE, _CHECK, _FIREWALL)
-_REGIONAL: Final = ("address", _GROUP.kind)
 _REGION: Final = re.compile(r"[a-z0-9-]{1,63}")
 _GROUP_REMOVED_S: Final = 1800.0
 
@@ -145,7 +143,7 @@ def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.St
 
 def _remove(api: GcpProjectApi, kind: GcpKind, thing: base.Thing) -> bool:
     """Remove a thing and return whether it still existed."""
-    scope = {} if thing.where == "global" else {"region" if kind.kind in _REGIONAL else "zone": thing.where}
+    scope = {} if thing.where == "global" else {"region" if kind is _GROUP else "zone": thing.where}
     action, target = f"compute.{kind.field}.delete", {kind.kind.replace("-", "_"): thing.id, **scope}
     longest_s = _GROUP_REMOVED_S if kind is _GROUP else _REMOVED_S
     try:

@@ -33,8 +33,6 @@ _TOUCHES: Final = {
     "DeleteVolume": ("VolumeId", "volume"),
     "DeleteNetworkInterface": ("NetworkInterfaceId", "network-interface"),
     "CancelSpotInstanceRequests": ("SpotInstanceRequestId", "spot-instances-request"),
-    "ReleaseAddress": ("AllocationId", "elastic-ip"),
-    "DeleteKeyPair": ("KeyPairId", "key-pair"),
     "DeleteLaunchTemplate": ("LaunchTemplateId", "launch-template"),
     "DeregisterImage": ("ImageId", "image"),
     "EnableImageDeprecation": ("ImageId", "image"),

@@ -39,11 +39,7 @@ class Script:
 
         return call
 
-    def can_paginate(self, method: str) -> bool:
-        return method != "describe_addresses"
-
     def get_paginator(self, method: str) -> Any:
-        assert self.can_paginate(method)
         script = self
 
         class Pager:

@@ -36,7 +36,6 @@ def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
     api = ScriptedApi(
         describe_tags=[types],
         describe_instances=[machines(a="running", b="terminated", c="shutting-down", d="stopped")],
-        describe_addresses=[{"Addresses": [{"AllocationId": "eip-1", "Tags": TAGS}]}],
         describe_spot_instance_requests=[{"SpotInstanceRequests": spots}],
     )
     existing = removal.things(api, "train")
@@ -47,16 +46,16 @@ def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
         ("instance", "b", False),
         ("instance", "c", False),
         ("instance", "d", True),
-        ("address", "eip-1", True),
     ]
     assert {(t.group, t.launch_id, t.where) for t in existing} == {("train", "f00d", "us-east-1")}
     filters = [{"Name": "key", "Values": ["gpuprov:name"]}, {"Name": "value", "Values": ["train"]}]
     assert api.sent[0] == ("describe_tags", {"Filters": filters})
     by_name = {"Filters": [{"Name": "tag:gpuprov:name", "Values": ["train"]}]}
-    assert sorted(api.sent[1:]) == [(f"describe_{k}", by_name) for k in ("addresses", "instances", "spot_instance_requests")]
+    assert sorted(api.sent[1:]) == [(f"describe_{k}", by_name) for k in ("instances", "spot_instance_requests")]
     removal.things(api, None)
     assert ("describe_tags", {"Filters": filters[:1]}) in api.sent
-    assert ("describe_addresses", {"Filters": [{"Name": "tag-key", "Values": ["gpuprov:name"]}]}) in api.sent
+    assert ("describe_instances", {"Filters": [{"Name": "tag-key", "Values": ["gpuprov:name"]}]}) in api.sent
+    assert "describe_addresses" not in api.methods(), "nothing of ours has one, so nobody needs the permission to see them"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,6 @@ def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
     [
         ("security-group", "describe_security_groups", "SecurityGroups", "GroupId"),
         ("launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
-        ("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId"),
         ("network-interface", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
         ("volume", "describe_volumes", "Volumes", "VolumeId"),
     ],
@@ -80,12 +78,10 @@ def test_every_kind_is_found_on_every_page(kind: str, method: str, key: str, fie
 
 def test_what_others_depend_on_goes_last() -> None:
     ids = {
-        "key-pair": ("key-1", "delete_key_pair", {"KeyPairId": "key-1"}),
         "launch-template": ("lt-1", "delete_launch_template", {"LaunchTemplateId": "lt-1"}),
         "security-group": ("sg-1", "delete_security_group", {"GroupId": "sg-1"}),
         "network-interface": ("eni-1", "delete_network_interface", {"NetworkInterfaceId": "eni-1"}),
         "volume": ("vol-1", "delete_volume", {"VolumeId": "vol-1"}),
-        "address": ("eip-1", "release_address", {"AllocationId": "eip-1"}),
         "instance": ("i-1", "terminate_instances", {"InstanceIds": ["i-1"]}),
         "spot-request": ("sir-1", "cancel_spot_instance_requests", {"SpotInstanceRequestIds": ["sir-1"]}),
     }
@@ -165,7 +161,7 @@ def test_no_thing_is_waited_for_longer_than_five_minutes(monkeypatch: pytest.Mon
         ({"describe_tags": [0]}, "ec2:DescribeTags"),
         ({"describe_tags": [{"Tags": [{"ResourceType": "volume"}]}], "describe_volumes": [0]}, "ec2:DescribeVolumes"),
         ({"terminate_instances": [0]}, "ec2:TerminateInstances"),
-        ({"delete_key_pair": [0]}, "ec2:DeleteKeyPair"),
+        ({"delete_launch_template": [0]}, "ec2:DeleteLaunchTemplate"),
         ({"describe_volumes": [0]}, "ec2:DescribeVolumes"),
         ({"delete_auto_scaling_group": [0]}, "autoscaling:DeleteAutoScalingGroup"),
         ({"describe_auto_scaling_groups": [0]}, "autoscaling:DescribeAutoScalingGroups"),
@@ -178,7 +174,7 @@ def test_no_thing_is_waited_for_longer_than_five_minutes(monkeypatch: pytest.Mon
 def test_a_refusal_names_its_permission(answers: dict[str, list[Any]], action: str) -> None:
     no = refusal("UnauthorizedOperation")
     api = ScriptedApi(**{method: [no if answer == 0 else answer for answer in given] for method, given in answers.items()})
-    kinds = {"ec2:TerminateInstances": "instance", "ec2:DeleteKeyPair": "key-pair", "autoscaling": "auto-scaling-group"}
+    kinds = {"ec2:TerminateInstances": "instance", "ec2:DeleteLaunchTemplate": "launch-template", "autoscaling": "auto-scaling-group"}
     kind = kinds.get(action, kinds.get(action.partition(":")[0], "volume"))
     with pytest.raises(PermissionRefusedError, match=f"{action} in us-east-1 "):
         removal.things(api, None) if "describe_tags" in answers else removed(api, thing(kind, "x"))
@@ -190,20 +186,20 @@ FLEET = {"AutoScalingGroupName": "gpuprov-train", "Tags": TAGS}
 def test_a_fleet_is_looked_for_where_there_is_a_template_and_not_elsewhere() -> None:
     template = {"LaunchTemplates": [{"LaunchTemplateId": "lt-1", "Tags": TAGS}]}
     pages = [{"AutoScalingGroups": []}, {"AutoScalingGroups": [FLEET]}]
-    types = {"Tags": [{"ResourceType": "launch-template"}, {"ResourceType": "key-pair"}]}
-    keys = {"KeyPairs": [{"KeyPairId": "key-1", "Tags": TAGS}]}
+    types = {"Tags": [{"ResourceType": "launch-template"}, {"ResourceType": "security-group"}]}
+    groups = {"SecurityGroups": [{"GroupId": "sg-1", "Tags": TAGS}]}
     api = ScriptedApi(
-        describe_tags=[types], describe_launch_templates=[template], describe_auto_scaling_groups=[pages], describe_key_pairs=[keys]
+        describe_tags=[types], describe_launch_templates=[template], describe_auto_scaling_groups=[pages], describe_security_groups=[groups]
     )
     found = removal.things(api, "train")
     assert [(each.kind, each.id, each.group, each.where, each.alive) for each in found] == [
         ("auto-scaling-group", "gpuprov-train", "train", "us-east-1", True),
+        ("security-group", "sg-1", "train", "us-east-1", True),
         ("launch-template", "lt-1", "train", "us-east-1", True),
-        ("key-pair", "key-1", "train", "us-east-1", True),
     ]
     assert ("describe_auto_scaling_groups", {"Filters": [{"Name": "tag:gpuprov:name", "Values": ["train"]}]}) in api.sent
-    alone = ScriptedApi(describe_tags=[{"Tags": [{"ResourceType": "key-pair"}]}], describe_key_pairs=[keys])
-    assert [each.kind for each in removal.things(alone, "train")] == ["key-pair"]
+    alone = ScriptedApi(describe_tags=[{"Tags": [{"ResourceType": "security-group"}]}], describe_security_groups=[groups])
+    assert [each.kind for each in removal.things(alone, "train")] == ["security-group"]
     assert "describe_auto_scaling_groups" not in alone.methods()
 
 

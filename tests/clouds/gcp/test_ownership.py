@@ -155,7 +155,7 @@ def described(name: str, field: str) -> Any:
 
 def scoped(field: str, name: str) -> list[Any]:
     empty = ("zones/b", SimpleNamespace(**{field: []}))
-    return [("regions/r" if field == "addresses" else "zones/a", SimpleNamespace(**{field: [described(name, field)]})), empty]
+    return [("zones/a", SimpleNamespace(**{field: [described(name, field)]})), empty]
 
 
 @pytest.fixture
@@ -163,7 +163,6 @@ def project() -> ScriptedProject:
     return ScriptedProject(
         Instances_aggregated_list=[scoped("instances", "machine")],
         Disks_aggregated_list=[scoped("disks", "disk")],
-        Addresses_aggregated_list=[scoped("addresses", "address")],
         Firewalls_list=[[rule(), rule("gpuprov-beef", requests.description("other", "beef", "x"), ("gpuprov-beef",))]],
     )
 
@@ -171,11 +170,11 @@ def project() -> ScriptedProject:
 def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> None:
     existing = removal.things(project, "train")  # type: ignore[arg-type]
     assert [str(thing) for thing in existing] == [
-        "instance machine in a", f"os-login-key {ENTRY} in global", "disk disk in a", "address address in r", f"firewall {TAG} in global",
+        "instance machine in a", f"os-login-key {ENTRY} in global", "disk disk in a", f"firewall {TAG} in global",
     ]  # fmt: skip
     assert {(thing.group, thing.launch_id) for thing in existing} == {("train", LAUNCH)}
     # A machine has the tags of the profile as they are written, and everything else as labels.
-    assert [dict(thing.tags) for thing in existing] == [{"Team": "Vision"}] * 2 + [{"team": "vision"}] * 2 + [{}]
+    assert [dict(thing.tags) for thing in existing] == [{"Team": "Vision"}] * 2 + [{"team": "vision"}, {}]
     assert project.sent.count(("Instances", "aggregated_list", "compute.instances.list", {"filter": "labels.gpuprov-name:*"})) == 1
     project.sent = [each for each in project.sent if each[-1] != {"filter": "labels.gpuprov-name:*"}]
     asked = {kind: (action, request) for kind, _, action, request in project.sent}
@@ -183,7 +182,6 @@ def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> N
     assert asked == {
         "Instances": ("compute.instances.list", by_name),
         "Disks": ("compute.disks.list", by_name),
-        "Addresses": ("compute.addresses.list", by_name),
         "Firewalls": RULES,
     }
     assert removal.label_filter(None) == "labels.gpuprov-name:*"
@@ -194,7 +192,7 @@ def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> N
 def test_a_rule_that_says_an_impossible_fleet_is_asked_for_by_no_name(group: str, region: str) -> None:
     """Whoever may make firewall rules in the project writes it; Google's library refuses such a name with an error of no cloud."""
     text = json.dumps({**json.loads(requests.description(group, LAUNCH, "isa")), requests.REGION_KEY: region})
-    lists: dict[str, Any] = {f"{kind}_aggregated_list": [[]] for kind in ("Instances", "Disks", "Addresses")}
+    lists: dict[str, Any] = {f"{kind}_aggregated_list": [[]] for kind in ("Instances", "Disks")}
     kept: dict[str, Any] = {"InstanceTemplates_list": [[]], "HealthChecks_get": [GONE]}  # of the launch, whose id is in the rule's own name
     project = ScriptedProject(Firewalls_list=[[rule(requests.health_name(LAUNCH), text)]], **lists, **kept)
     found = removal.things(project, None)  # type: ignore[arg-type]
@@ -215,7 +213,6 @@ def test_machines_go_before_what_they_hold_and_each_from_its_own_place(project: 
         ("oslogin", "DELETE", "oslogin.users.sshPublicKeys.delete", {"path": f"/v1/{ENTRY}"}),
         ("Instances", "delete_unary", "compute.instances.delete", {"where": "a", "zone": "a", "instance": "machine"}),
         ("Disks", "delete_unary", "compute.disks.delete", {"where": "a", "zone": "a", "disk": "disk"}),
-        ("Addresses", "delete_unary", "compute.addresses.delete", {"where": "r", "region": "r", "address": "address"}),
         ("Firewalls", "delete_unary", "compute.firewalls.delete", {"where": "global", "firewall": TAG}),
     ]
     assert {seconds for *_, seconds in project.waited} == {300.0}
@@ -244,7 +241,6 @@ def fleets() -> ScriptedProject:
     return ScriptedProject(
         Instances_aggregated_list=[[]],
         Disks_aggregated_list=[[]],
-        Addresses_aggregated_list=[[]],
         Firewalls_list=[[rule(), health_rule("train", LAUNCH, "asia-east2"), health_rule("old", "beef", "us-east1")]],
         RegionInstanceGroupManagers_get=[there, GONE],
         InstanceTemplates_list=[[SimpleNamespace(name=f"{TAG}-1"), SimpleNamespace(name=f"{TAG}-2")], []],
@@ -265,7 +261,7 @@ def test_what_a_fleet_has_is_found_by_the_rule_of_its_health_check() -> None:
         "firewall gpuprov-beef-health in global",
     ]
     assert {(thing.group, thing.launch_id, thing.owner) for thing in existing[:4]} == {("train", LAUNCH, "isa@example.org")}
-    asked = [each for each in project.sent if each[0] not in {"Instances", "Disks", "Addresses", "Firewalls"}]
+    asked = [each for each in project.sent if each[0] not in {"Instances", "Disks", "Firewalls"}]
     get, listed, check = "compute.instanceGroupManagers.get", "compute.instanceTemplates.list", "compute.healthChecks.get"
     assert asked == [
         ("RegionInstanceGroupManagers", "get", get, {"region": "asia-east2", "instance_group_manager": "gpuprov-train"}),
