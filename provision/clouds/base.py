@@ -115,8 +115,8 @@ class Order:
         host_key: the OpenSSH private key that the machines show first, where the cloud has no channel to read theirs over; empty elsewhere.
         baked: the id of an image of ours that the machines start from, instead of every other one; empty for none.
         downloads: what the machines download at their first boot; None for nothing.
-        had: the ids of the launch's machines that the journal knows at this cloud; with `tried_at`, for a cloud without tokens.
-        tried_at: when an earlier client made an attempt whose outcome nobody knows; None where none did.
+        had: the ids of the launch's machines that the journal knows at this cloud; with `look_until`, for a cloud without tokens.
+        look_until: when everything is in sight that an attempt of an earlier client made, whose outcome nobody knows; None where none is.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Order:
     baked: str = ""
     downloads: Downloads | None = None
     had: tuple[str, ...] = field(default=(), compare=False)
-    tried_at: dt.datetime | None = field(default=None, compare=False)
+    look_until: dt.datetime | None = field(default=None, compare=False)
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""

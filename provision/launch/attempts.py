@@ -75,11 +75,12 @@ class Attempts:
     in_use: bool = False
     _needs_new_record: bool = False
     _baked: dict[tuple[str, str, int], str] = field(default_factory=dict)
-    _tried_at: dt.datetime | None = None
+    _look_until: dt.datetime | None = None
 
     def __post_init__(self) -> None:
-        """Keep when a client before this one made the attempt that it could not finish."""
-        self._tried_at = base.parsed_deadline(self.record.pending.at) if self.record.pending else None
+        """Keep until when that may come into sight which a client before this one asked for, and heard nothing of."""
+        at = base.parsed_deadline(self.record.pending.at) if self.record.pending else None
+        self._look_until = at and at + dt.timedelta(seconds=self.ours.patience.shown_s)
 
     def adopt(self, instances: Sequence[base.Instance]) -> None:
         """Take the machines of the record's launch. If that launch was complete they are in use, and no failure removes them."""
@@ -199,7 +200,7 @@ class Attempts:
         """
         handle, full_order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
         had = tuple(machine.id for machine in self.record.machines if machine.cloud == option.cloud)
-        full_order = replace(full_order, had=had, tried_at=self._tried_at)
+        full_order = replace(full_order, had=had, look_until=self._look_until)
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         pending = replace(pending, token=full_order.token(option.region), at=now)
         self.record = self.record.trying(option.cloud, pending)

@@ -19,6 +19,7 @@ from provision.verify.fleet import Expectation
 from provision.workflow.session import Session
 
 _TIMEOUT_S = 60
+_MOST_SAID = 1000  # characters of what ansible-inventory said, from the end
 _PYTORCH = "/opt/gpuprov/venvs/pytorch"
 _HINT = "`ansible-inventory -i FILE --list` shows what Ansible makes of it"
 # How Ansible and ssh_config name the same things.
@@ -64,21 +65,21 @@ def targets(session: Session, hosts: HostNames, *, folder: Path) -> list[Target]
 
 
 def _inventory_targets(path: Path, folder: Path) -> list[Target]:
-    inventory = _read_inventory(path)
+    inventory, said = _read_inventory(path)
     variables: dict[str, dict[str, Any]] = inventory.get("_meta", {}).get("hostvars", {})
     groups = [group for name, group in inventory.items() if name != "_meta" and isinstance(group, dict)]
     hosts = list(dict.fromkeys(host for group in groups for host in group.get("hosts", ())))
     if not hosts:
         msg = f"Ansible finds no host in {path}"
-        raise UsageError(msg, hint=_HINT)
+        raise UsageError(msg, hint=_HINT, detail=said[-_MOST_SAID:])
     config = folder / "inventory_ssh_config"
     config.write_text("".join(_stanza(host, variables.get(host, {})) for host in hosts) + "Include ~/.ssh/config\n")
     config.chmod(0o600)
     return [Target(host, host, config) for host in hosts]
 
 
-def _read_inventory(path: Path) -> dict[str, Any]:
-    """The inventory as `ansible-inventory` prints it, without the ansible.cfg of a folder or of the user; empty where it prints none.
+def _read_inventory(path: Path) -> tuple[dict[str, Any], str]:
+    """The inventory as `ansible-inventory` prints it, without the ansible.cfg of a folder or of the user, and what it said beside.
 
     Raises:
         UsageError: it is a program. In a folder of inventories none is run either: `yaml` and `ini` are all that Ansible may use.
@@ -99,9 +100,9 @@ def _read_inventory(path: Path) -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             env={**os.environ, "ANSIBLE_CONFIG": str(playbooks_dir() / "ansible.cfg"), "ANSIBLE_INVENTORY_ENABLED": "yaml,ini"},
         )
-        return dict(json.loads(result.stdout)) if result.returncode == 0 and path.exists() else {}
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return {}
+        return dict(json.loads(result.stdout)) if result.returncode == 0 and path.exists() else {}, result.stderr.strip()
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        return {}, str(error)
 
 
 def _stanza(host: str, variables: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ from provision.profile.model import Profile
 
 ACCESS = {"aws": AwsAccess, "digitalocean": DigitalOceanAccess, "gcp": GcpAccess}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
-QUICK = Patience(throttled_s=1.0, unanswered=3, pause_s=0.02, round_s=0.1, shown_s=2.0)
+QUICK = Patience(throttled_s=1.0, unanswered=3, pause_s=0.02, round_s=0.1, shown_s=0.3)
 
 
 def do(job: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from tests.launch.client import ACCESS
 from tests.launch.conftest import KINDS, Clients
 from tests.waiting import until
 
-LAGS_S = (0.0, 0.0, 0.3, 0.8)
+LAGS_S = (0.0, 0.0, 0.1, 0.2)  # within the `shown_s` of the clients
 # The settings by which each cloud shows late what exists.
 LATE = {"aws": ("tags_s", "unseen_s"), "gcp": ("gce_unseen_s",), "digitalocean": ("do_tags_s", "do_unseen_s")}
 REFUSED = {

@@ -106,7 +106,7 @@ def test_an_attempt_without_an_answer_stays_in_the_journal(memory: Memory, launc
     ensure(launcher)
     first, second = orders(memory, HERE)
     assert first == second  # the same request, so that the same token finds the same machine
-    assert (first.tried_at, second.tried_at is not None) == (None, True)  # where there is no token, one is looked for first
+    assert (first.look_until, second.look_until is not None) == (None, True)  # where there is no token, one is looked for first
 
 
 def test_the_machines_of_an_earlier_client_are_known_to_the_next_attempt(memory: Memory, launcher: Launcher) -> None:

@@ -75,6 +75,14 @@ def test_an_inventory_is_read_without_the_configuration_of_a_folder(tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+def test_why_ansible_reads_no_inventory_is_told_in_its_words(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all: [unclosed\n")
+    with pytest.raises(UsageError, match="finds no host") as caught:
+        targets(Session.open(), HostNames([], inventory=inventory), folder=tmp_path)
+    assert "Failed to parse inventory" in caught.value.detail
+
+
 def test_no_inventory_that_is_a_program_is_run(tmp_path: Path) -> None:
     folder = tmp_path / "inventories"
     folder.mkdir()

@@ -140,8 +140,8 @@ class DigitalOceanCloud:
             return first
 
         unsure, settles_s = self._unsure & set(names), min(_SETTLES * self._access.timeout_s, _SETTLES_S)
-        if order.tried_at and not unsure:
-            unsure, settles_s = set(names), settles_s - (dt.datetime.now(dt.UTC) - order.tried_at).total_seconds()
+        if order.look_until and not unsure:
+            unsure, settles_s = set(names), (order.look_until - dt.datetime.now(dt.UTC)).total_seconds()
         found = poll(look, lambda made: unsure <= made.keys(), timeout_s=settles_s)
         self._unsure -= set(names)
         return found

@@ -96,10 +96,10 @@ def test_a_create_of_a_client_that_died_is_looked_for_until_it_is_late(rig: Digi
     order, now = rig.order(), dt.datetime.now(dt.UTC)
     rig.set(do_unseen_s=1.0)
     (first,) = rig.cloud().launch(order)
-    assert ids(rig.cloud().launch(dataclasses.replace(order, tried_at=now))) == [first.id]
+    assert ids(rig.cloud().launch(dataclasses.replace(order, look_until=now + dt.timedelta(seconds=20)))) == [first.id]
     assert rig.calls().count(MAKING) == 1
     other, long_ago = rig.order("other"), now - dt.timedelta(minutes=10)
-    assert len(rig.cloud().launch(dataclasses.replace(other, tried_at=long_ago))) == 1
+    assert len(rig.cloud().launch(dataclasses.replace(other, look_until=long_ago))) == 1
 
 
 def test_before_its_tags_are_there_the_name_and_the_firewall_tell_whose_a_droplet_is(rig: DigitalOceanRig) -> None:
