@@ -5,6 +5,7 @@ rows that only the filters keep out: Windows, a dedicated tenant, and a capacity
 """
 
 import json
+import uuid
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -35,11 +36,16 @@ def answer(action: str, body: bytes) -> Response:
     start = int(token)
     page = [json.dumps(_product(*row)) for row in rows[start : start + size]]
     more = {"NextToken": str(start + size)} if start + size < len(rows) else {}
-    return Response(json.dumps({"FormatVersion": "aws_v1", "PriceList": page, **more}), content_type=_JSON)
+    return _response({"FormatVersion": "aws_v1", "PriceList": page, **more}, 200)
 
 
 def _refused(code: str, message: str) -> Response:
-    return Response(json.dumps({"__type": code, "message": message}), 400, content_type=_JSON)
+    return _response({"__type": code, "message": message}, 400)
+
+
+def _response(data: dict[str, object], status: int) -> Response:
+    """A response as every one of the JSON protocol, which has the id of its request in a header."""
+    return Response(json.dumps(data), status, headers={"x-amzn-RequestId": str(uuid.uuid4())}, content_type=_JSON)
 
 
 def _rows(region: str) -> Iterator[tuple[dict[str, str], str, str, float]]:
