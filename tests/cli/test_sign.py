@@ -72,7 +72,7 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     assert "places.1.cloud: gcp; allowed: aws (rule clouds)" in out
     assert "(rule counters: Users of one machine may not watch each other.)" in out
     code, out, _ = call("plan", "-p", str(profile))
-    assert (code, "against the rules isa-rules: `up` will refuse:" in out, "signatures needed:\n  2" in out) == (0, True, True)
+    assert (code, "against the rules isa-rules: `up` will refuse:" in out, "signatures needed:\n  2" in out) == (2, True, True)
     code, _, err = call("up", "-p", str(profile))
     assert (code, "error[policy-violated]: t4-train breaks the rules isa-rules (2 violations)" in err) == (2, True), err
     assert "hint: change the profile, or ask isa@example.com" in err
