@@ -61,6 +61,9 @@ def drifts(evidence: Evidence, verifications: Sequence[HostVerification]) -> lis
     A single host is compared with the single host of the evidence, whatever their names; several hosts are compared by name.
     """
     by_name = {one.host: one for one in evidence.hosts}
+    if len(by_name) < len(evidence.hosts):
+        msg = "two hosts of this evidence have one name, so that one would hide the other"
+        raise UsageError(msg, hint="verify without --against, and keep new evidence")
     single = len(evidence.hosts) == len(verifications) == 1
     result: list[Drift] = []
     for now in verifications:
