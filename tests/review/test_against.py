@@ -34,7 +34,8 @@ def test_against_says_what_a_change_means(tmp_path: Path) -> None:
     assert found["exposure", "wider", "opened: 22/tcp (SSH) from 10.0.0.0/8"] == "16,777,216 addresses"
     assert ("price", "wider", "deadline: 12 h → 24 h") in found
     assert found["price", "wider", "limit to the deadline: 12.00 USD → 24.00 USD"] == "100% dearer"
-    assert {shift.subject for shift in against.shifts(review(), new)} <= {"risks", "exposure", "price", "host"}, "a comment is not a change"
+    assert {text for subject, _, text in found if subject == "proof"} == {"counters is no longer judged"}
+    assert {subject for subject, *_ in found} <= {"risks", "exposure", "price", "host", "proof"}, "a comment is not a change"
 
 
 def test_against_says_whether_more_machines_are_allowed(tmp_path: Path) -> None:
