@@ -47,7 +47,7 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, 
         options.print_json({"left": data, "removed": phrases, "problems": leftovers.problems})
         return
     if not items:
-        echo("nothing is left over")
+        echo("nothing is left over where a cloud answered" if leftovers.problems else "nothing is left over")
     for phrase in phrases:
         echo(f"removed {phrase}")
     for problem in leftovers.problems:

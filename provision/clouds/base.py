@@ -116,7 +116,7 @@ class Order:
         baked: the id of an image of ours that the machines start from, instead of every other one; empty for none.
         downloads: what the machines download at their first boot; None for nothing.
         had: the ids of the launch's machines that the journal knows at this cloud; with `look_until`, for a cloud without tokens.
-        look_until: when everything is in sight that an attempt of an earlier client made, whose outcome nobody knows; None where none is.
+        look_until: until when machines of an earlier client's unfinished attempt may still appear; None if there is no such attempt.
     """
 
     name: str

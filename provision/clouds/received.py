@@ -1,4 +1,4 @@
-"""Objects of a cloud's answer: what a page of somebody else, or a part of an answer, lacks is not taken for nothing."""
+"""Objects of a cloud's answer, in which a missing key means that the answer is not the cloud's, or is cut."""
 
 from typing import Any
 

@@ -44,7 +44,7 @@ sys.modules["provision.converge.onhost.session"].main(json.loads(s.read(int(s.re
 _OLD: Final = "if sys.version_info < (3, 7):\n    print('gpuprov-old %d.%d' % sys.version_info[:2]); sys.exit()\n"
 _SILENCE_S: Final = 45.0  # the host says something every ten seconds
 _MOST_BYTES: Final = 256 << 20
-_LONGEST_S: Final = 1e6  # of one task; what a host says beyond it, or NaN, is no time
+_LONGEST_S: Final = 1e6  # the longest time of one task that a host is believed
 _AGAIN_S: Final = 60.0  # for a connection that broke while the host runs
 _BOOT_S: Final = 900.0
 _MOST_BOOTS: Final = 4

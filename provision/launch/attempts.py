@@ -78,7 +78,7 @@ class Attempts:
     _look_until: dt.datetime | None = None
 
     def __post_init__(self) -> None:
-        """Keep until when that may come into sight which a client before this one asked for, and heard nothing of."""
+        """Keep until when machines of an earlier client's unfinished attempt may still appear."""
         at = base.parsed_deadline(self.record.pending.at) if self.record.pending else None
         self._look_until = at and at + dt.timedelta(seconds=self.ours.patience.shown_s)
 

@@ -332,7 +332,9 @@ def recorded(kind: type[M], data: dict[str, Any], name: str) -> M:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         msg = f"{name} was launched with a {kind.__name__.lower()} that this release refuses: {why}"
-        hint = f"the release that launched it reads it; `gpuprov down {name}` removes the machine whatever its profile is"
+        hint = (
+            f"the release that launched it reads it; `gpuprov down {name}`, of a fleet `gpuprov fleet down {name}`, removes it all the same"
+        )
         raise ProfileInvalidError(msg, hint=hint) from error
 
 

@@ -284,7 +284,7 @@ class _Baking:
         """The image that a machine started from."""
         option = next((each for each in self.options if (each.cloud, each.region) == (instance.cloud, instance.region)), None)
         if option is None:
-            msg = f"an earlier run left {instance.id} in {instance.region}, which is no place of this one"
+            msg = f"an earlier run left {instance.id} in {instance.region}, and this run has no place there"
             hint = f"run it with `--region {instance.region}` to go on there, or remove the machine: `gpuprov down {instance.group}`"
             raise UsageError(msg, hint=hint)
         return self._base(bakery_of(self.ours.handle((instance.cloud, instance.region))), option)

@@ -114,7 +114,7 @@ def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
     """The order of a record: the same record and plan give the same order."""
     option = next((each for each in planned.places if each.index == record.place and each.region == record.region), None)
     if option is None:
-        msg = f"{record.region} is no place of the profile that fleet {record.name} was made with, as this release reads it"
+        msg = f"in the profile of fleet {record.name}, this release finds no place in {record.region}"
         raise ProfileInvalidError(msg, hint=f"the release that made it goes on with it; `gpuprov fleet down {record.name}` removes it")
     machine = order(
         planned.profile,

@@ -66,11 +66,12 @@ def things(api: DigitalOceanApi, name: str | None) -> list[base.Thing]:
 
 
 def droplet(api: DigitalOceanApi, droplet_id: str) -> Any:
-    """The droplet of an id, which no list may show yet; None where there is none."""
+    """The droplet of an id, which no list may show yet; None where there is none, or none any more."""
     try:
-        return api.call("droplets_get", droplet=droplet_id)["droplet"]
+        raw = api.call("droplets_get", droplet=droplet_id)["droplet"]
     except NotThereError:
         return None
+    return None if str(raw["status"]) == "archive" else raw
 
 
 def known(api: DigitalOceanApi, launch: base.Known) -> list[base.Thing]:
@@ -135,11 +136,5 @@ def _target(thing: base.Thing, what: str) -> dict[str, Any]:
     return {"where": "" if thing.where == "global" else thing.where, what: thing.id}
 
 
-def _is_gone(api: DigitalOceanApi, droplet: str) -> bool:
-    def gone() -> bool:
-        try:
-            return str(api.call("droplets_get", droplet=droplet)["droplet"]["status"]) == "archive"
-        except NotThereError:
-            return True
-
-    return poll(gone, bool, timeout_s=_REMOVED_S)
+def _is_gone(api: DigitalOceanApi, droplet_id: str) -> bool:
+    return poll(lambda: droplet(api, droplet_id) is None, bool, timeout_s=_REMOVED_S)

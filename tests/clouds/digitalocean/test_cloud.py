@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.digitalocean import power, requests
+from provision.clouds.digitalocean import power, removal, requests
 from provision.clouds.digitalocean.cloud import DigitalOceanCloud
 from provision.errors import (
     CloudInvalidError,
@@ -90,6 +90,15 @@ def test_a_droplet_of_an_earlier_client_that_no_list_shows_yet_is_not_made_again
     (first,) = rig.cloud().launch(order)
     assert ids(rig.cloud().launch(dataclasses.replace(order, had=(first.id, "1")))) == [first.id]
     assert rig.calls().count(MAKING) == 1
+
+
+def test_a_droplet_that_was_destroyed_is_none_although_its_id_is_still_known() -> None:
+    class Archived:
+        def call(self, action: str, **parameters: str) -> dict[str, Any]:
+            assert (action, parameters) == ("droplets_get", {"droplet": "1"})
+            return {"droplet": {"id": 1, "name": "x", "status": "archive"}}
+
+    assert removal.droplet(Archived(), "1") is None  # type: ignore[arg-type]
 
 
 def test_a_create_of_a_client_that_died_is_looked_for_until_it_is_late(rig: DigitalOceanRig) -> None:
