@@ -1,8 +1,10 @@
 # Two commands do all the set-up on a fresh Debian 12, Debian 13 or Ubuntu machine with Python 3.11 or later:
 #   make demo    the main job on the embedded cloud: up, verify, down
-#   make test    the tests
+#   make check   the tests that need no host, browser or root: while you work, ROOM=verify for one package and what uses it
+#   make test    these, the tests with hosts and a browser, and a part of each matrix, by the commit; SAMPLE=3 names another part
+#   make test-all  all of them, whole
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-full test-cloud test-engines lint docs bench lock mutate fuzz fresh test-lowest release-check clean
+.PHONY: help setup demo check test test-all test-full test-cloud test-engines lint docs bench lock mutate fuzz fresh test-lowest release-check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -53,14 +55,19 @@ lint: setup build/locks-checked
 build/locks-checked: requirements.lock docs.lock release.lock | setup
 	@mkdir -p build && bash tests/locks.sh $(BIN)/uv $^ $@
 
-# Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
-test: lint
-	$(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder
+# As whoever calls it.
+QUICK := -m "not rehearsal and not browser and not matrix"
+check: lint
+	@$(BIN)/python -m tests.rings $(ROOM) >build/ring
+	$(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder $(QUICK) $$(cat build/ring)
 
-# Those without hosts, a browser, a matrix or a recipe.
-QUICK := -m "not rehearsal and not browser" --ignore-glob='*/test_crash_*' --ignore-glob='*/test_faults_*' --ignore=tests/test_contributing.py
-test-quick: lint
-	$(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder $(QUICK)
+# Root, because the hosts are Linux namespaces.
+TEST := $(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder
+test: lint
+	$(TEST) --sample $(or $(SAMPLE),commit)
+
+test-all: lint
+	$(TEST)
 
 # Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host. PARTS="python opencl" takes some.
 test-full: setup

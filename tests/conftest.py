@@ -26,7 +26,7 @@ from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
 from provision.rehearsal.gcp.settings import GcpSettings
 from provision.review import where
-from tests import patches
+from tests import patches, sample
 from tests.embedded import Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -78,8 +78,18 @@ LONGEST = (
 )
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", default="", metavar="NUMBER", help="run a part of each matrix: that of a number, or of this `commit`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sample.choose(config.getoption("--sample"))
     patches.watch()
+
+
+def pytest_report_header() -> list[str]:
+    number = sample.chosen()
+    return [] if number is None else [f"a part of each matrix, number {number}: what fails is repeated by `pytest --sample {number} TEST`"]
 
 
 def pytest_sessionstart() -> None:
@@ -128,13 +138,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_sep("=", f"did not run: {len(reports)} tests in {len(files)} files" if reports else "every test ran")
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count:4}  {reason}")
+    number = sample.chosen()
+    if number is not None:
+        terminalreporter.write_line(f"of each matrix part {number} ran; `make test-all` runs all of it")
+        for report in terminalreporter.stats.get("failed", []):
+            terminalreporter.write_line(f"again: .venv/bin/pytest --sample {number} '{report.nodeid}'")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> int:
         return next((number for number, name in enumerate(LONGEST) if f"tests/{name}" in item.path.as_posix()), len(LONGEST))
 
     items.sort(key=rank)
+    out = set(sample.left_out(items))
+    if out:
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture(autouse=True)

@@ -363,6 +363,7 @@ def test_every_recipe_has_a_toy_and_every_toy_a_recipe() -> None:
     assert set(recipes()) == set(TOYS)
 
 
+@pytest.mark.matrix(of=2)
 @pytest.mark.parametrize("title", TOYS)
 def test_a_recipe_touches_what_it_says_and_its_tests_pass(title: str, tmp_path: Path) -> None:
     toy = TOYS[title]

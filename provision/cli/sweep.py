@@ -7,6 +7,7 @@ import click
 from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.cli.tables import table
+from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.workflow import audited
 from provision.workflow.down import find_leftovers, sweep
 from provision.workflow.session import Session
@@ -21,11 +22,13 @@ _TITLES = ("NAME", "KIND", "ID", "CLOUD", "WHERE", "OWNER", "WHY")
 @options.tags
 @options.assume_yes
 @options.as_json
-def command(*, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, str], yes: bool, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, str], yes: bool, as_json: bool) -> None:
     """Remove leftovers: things whose launch has no living machine, and machines past their deadline.
 
     Only things that gpuprov tagged are considered, and only of owners in the profiles and the journal of this machine. It looks in all
-    regions that need no opt-in, and in those of the profiles and the journal.
+    regions that need no opt-in, and in those of the profiles and the journal. The exit code is 3 when a cloud or region that you use did
+    not answer.
     """
     options.need_terminal(yes=yes or dry_run, command="sweep")
     session = Session.open()
@@ -42,13 +45,15 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, 
             with audited.changing(session, "sweep", "", rehearsal=rehearse, all_owners=all_owners, launches=names) as ending:
                 phrases = sweep(session, leftovers)
                 ending.results = {"removed": len(phrases)}
+    unknown = any(leftovers.problems.values())
     if as_json:
         data = [{**dataclasses.asdict(i.thing), "tags": dict(i.thing.tags), "cloud": i.cloud, "why": i.why} for i in items]
-        options.print_json({"left": data, "removed": phrases, "problems": leftovers.problems})
-        return
+        options.print_json({"left": data, "removed": phrases, "problems": list(leftovers.problems)})
+        ctx.exit(EXIT_UNKNOWN if unknown else EXIT_OK)
     if not items:
         echo("nothing is left over where a cloud answered" if leftovers.problems else "nothing is left over")
     for phrase in phrases:
         echo(f"removed {phrase}")
     for problem in leftovers.problems:
         echo(f"not asked: {problem}", err=True)
+    ctx.exit(EXIT_UNKNOWN if unknown else EXIT_OK)

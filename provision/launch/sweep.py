@@ -29,7 +29,7 @@ def leftovers(
     busy: Collection[str],
     now: dt.datetime,
     records: Iterable[Record] = (),
-) -> tuple[list[Leftover], list[str]]:
+) -> tuple[list[Leftover], dict[str, bool]]:
     """Find what can be removed.
 
     Args:
@@ -41,8 +41,10 @@ def leftovers(
         records: the journal's: of a launch in it, a machine is asked for by id before its things count as left.
 
     Returns:
-        The leftovers, and a phrase for each region that did not answer.
+        The leftovers; and a phrase for each region that did not answer, or tag that cannot be read → whether something of ours may be
+        there unseen.
     """
+    records = list(records)
     everything, problems = things(ours, where)
     answers = ours.everywhere(everything, lambda handle: handle.find())
     machines = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]
@@ -62,12 +64,14 @@ def leftovers(
     late = {record.launch_id for record in records if record.launch_id in suspects and not is_gone(ours, record, "instance")}
     items = [item for item in items if item.thing.launch_id not in late]
     items.sort(key=lambda item: (item.thing.group, item.region, item.thing.kind))
-    unread = [
-        f"{i.region}: the deadline of {i.name} ({i.id}) cannot be read, so nothing of it is swept"
+    unheard = problems | silent
+    hiding = ours.hiding({**everything, **unheard}, {pair for record in records for pair in record.regions})
+    unread = {
+        f"{i.region}: the deadline of {i.name} ({i.id}) cannot be read, so nothing of it is swept": False
         for i in machines
         if "deadline" in i.odd and (owners is None or i.owner in owners)
-    ]
-    return items, [f"{region}: {error.message}" for (_, region), error in (problems | silent).items()] + unread
+    }
+    return items, {f"{pair[1]}: {error.message}": pair in hiding for pair, error in unheard.items()} | unread
 
 
 def _over(deadline: str, now: dt.datetime) -> bool:

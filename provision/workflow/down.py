@@ -16,11 +16,15 @@ from provision.workflow.session import Say, Session
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What `sweep` would remove, with the clouds that have it, and what could not be asked."""
+    """What `sweep` would remove, with the clouds that have it.
+
+    Attributes:
+        problems: a phrase for whatever did not answer or cannot be read → whether something of ours may be there unseen.
+    """
 
     ours: Ours
     items: list[Leftover]
-    problems: list[str]
+    problems: dict[str, bool]
 
 
 def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: Callable[[list[str]], bool]) -> list[str]:
@@ -69,7 +73,7 @@ def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: 
         launches.setdefault(item.thing.launch_id, {}).update(item.thing.tags)
     unknown = sorted({str(item.thing) for item in items if not launches[item.thing.launch_id]})
     chosen = [item for item in items if has_tags(launches[item.thing.launch_id], tags)]
-    return Leftovers(ours, chosen, [*problems, *(f"{thing}: nothing shows which tags its launch had" for thing in unknown)])
+    return Leftovers(ours, chosen, problems | {f"{thing}: nothing shows which tags its launch had": False for thing in unknown})
 
 
 def sweep(session: Session, leftover: Leftovers) -> list[str]:

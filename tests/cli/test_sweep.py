@@ -76,3 +76,16 @@ def test_a_disk_shows_its_tags_in_the_form_of_labels() -> None:
     assert disk.tags == (("costcenter", "cost-42"),)
     assert has_tags(dict(disk.tags), {"CostCenter": "Cost 42"})
     assert not has_tags(dict(disk.tags), {"CostCenter": "Cost 4"})
+
+
+def test_where_a_region_did_not_answer_the_end_is_unknown(call: Call, cloud: Rehearsal) -> None:
+    launch(call)
+    rule = {"action": "DescribeSecurityGroups", "kind": "error", "code": "UnauthorizedOperation", "http": 403}
+    control.ask(cloud, "faults", method="PUT", body=[rule])
+    code, out, err = call("sweep", "--rehearse", "--dry-run")
+    assert (code, out) == (3, "nothing is left over where a cloud answered\n")
+    assert "not asked: ap-east-1: AWS refuses ec2:DescribeSecurityGroups" in err
+    code, out, _ = call("sweep", "--rehearse", "--dry-run", "--json")
+    assert (code, json.loads(out)["left"]) == (3, [])
+    control.ask(cloud, "faults", method="PUT", body=[])
+    assert call("sweep", "--rehearse", "--dry-run")[:2] == (0, "nothing is left over\n")

@@ -163,15 +163,18 @@ class Liar:
                 upstream.request(self.command, self.path, body, headers)
                 reply = upstream.getresponse()
                 answer, kind = reply.read(), reply.headers.get("Content-Type", "text/xml")
+                more = {name: value for name, value in reply.headers.items() if name.lower().startswith("x-am")}
                 upstream.close()
                 for lie in lies:
                     answer = lie.change(answer) if lie.change else answer
-                self._answer(reply.status, kind, answer)
+                self._answer(reply.status, kind, answer, **more)
 
-            def _answer(self, status: int, kind: str, body: bytes) -> None:
+            def _answer(self, status: int, kind: str, body: bytes, **more: str) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
+                for name, value in more.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -44,11 +44,13 @@ class Portal:
         kind: which of `KINDS` comes instead of the cloud's answers; empty for none.
         left: how many answers are changed; None for all.
         spares: what the beginning of a request that is left alone matches: its verb, path and body.
+        hears: is told each request, with its authorization, and the answer that the cloud gave.
     """
 
     def __init__(self, endpoint: str) -> None:
         self.kind, self.left = "", None if endpoint else 0
         self.spares: Callable[[str], bool] = lambda _: False
+        self.hears: Callable[[str, str, Reply], None] = lambda *_: None
         self._to, self._lock = urlsplit(endpoint), threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -96,7 +98,9 @@ class Portal:
                 answer, kind, status = reply.read(), reply.headers.get("Content-Type", "text/plain"), reply.status
                 more = {k: v for k, v in reply.headers.items() if k.lower().startswith("x-am")}
                 upstream.close()
-                if portal._due(f"{self.command} {self.path} {body.decode(errors='replace')}"):
+                request = f"{self.command} {self.path} {body.decode(errors='replace')}"
+                portal.hears(request, self.headers.get("Authorization", ""), (status, kind, answer))
+                if portal._due(request):
                     more = {}
                     status, kind, answer = KINDS[portal.kind](status, answer)
                 self._answer(status, kind, answer, **more)

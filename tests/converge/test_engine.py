@@ -59,6 +59,7 @@ PLAY = """
 """
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_it_runs_a_play_under_each_newer_python_that_a_host_may_have(tmp_path: Path, version: str) -> None:
     """The engine is packed under the client's Python; Ansible, its runner and the modules run under the host's."""

@@ -145,6 +145,7 @@ def test_undo_leaves_the_host_as_it_was_before(host: Host, before: dict[str, str
     assert host.lab.shell("sudo ls /var/lib/gpuprov/changes") == ""
 
 
+@pytest.mark.matrix(of=6)
 @pytest.mark.parametrize(
     ("broken", "said"),
     [

@@ -16,7 +16,7 @@ from provision.profile import lockfile
 
 from .conftest import GPU, Host
 
-pytestmark = pytest.mark.rehearsal
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=10)]
 
 # Kills itself and every process of its run, without a word, when the role begins another task after so many, or the next role begins.
 PROGRAM = """

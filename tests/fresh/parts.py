@@ -61,7 +61,7 @@ PARTS: Final[Mapping[str, Part]] = {
         "removed by ann",
     ),
     # Not all tests: those without hosts, a browser or a matrix.
-    "tests": Part(_CLONE + "make test-quick", r"\d+ passed(?!.*failed)"),
+    "tests": Part(_CLONE + "make check", r"\d+ passed(?!.*failed)"),
     "wheel": Part(
         _CLONE + "bash tests/fresh/wheel.sh sh -ec 'gpuprov up t4-train --rehearse --without-gpu --name w; "
         "gpuprov down w --yes; gpuprov rehearse stop'",

@@ -2,8 +2,10 @@
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
+from xml.sax.saxutils import escape
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -365,3 +367,19 @@ def yaml_texts(draw: DrawFn, tree: Any) -> bytes:
 def json_texts(draw: DrawFn, tree: Any) -> bytes:
     """A document as JSON, damaged perhaps."""
     return draw(damaged(flow(tree).encode("utf-8", "surrogatepass")))
+
+
+@st.composite
+def xml_texts(draw: DrawFn, raw: bytes) -> bytes:
+    """A document in XML with a text that nobody expects, an element less or an element again, damaged perhaps."""
+    text = raw.decode()
+    for _ in range(draw(st.integers(0, 3))):
+        leaves = list(re.finditer(r"<(\w+)>([^<>]*)</\1>", text))
+        if not leaves:
+            break
+        leaf = draw(st.sampled_from(leaves))
+        kind = draw(st.sampled_from(["text", "text", "text", "text", "drop", "many"]))
+        more = escape(str(draw(st.one_of(st.sampled_from(TEXTS), st.sampled_from(WORDS), st.sampled_from(NUMBERS), st.text(max_size=40)))))
+        new = {"text": f"<{leaf[1]}>{more}</{leaf[1]}>", "drop": "", "many": leaf[0] * draw(st.sampled_from([2, 30, 2500]))}[kind]
+        text = text[: leaf.start()] + new + text[leaf.end() :]
+    return draw(damaged(text.encode("utf-8", "surrogatepass")))

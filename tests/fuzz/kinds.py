@@ -22,7 +22,9 @@ from provision import canonical, paths
 from provision.report import FORMATS
 from provision.review import bundle, sign
 from provision.verify import evidence as proof
-from tests.fuzz.hostile import TEXTS, damaged, json_texts, trees, yaml_texts
+from tests.clouds import portal
+from tests.fuzz import answers
+from tests.fuzz.hostile import TEXTS, damaged, json_texts, trees, xml_texts, yaml_texts
 from tests.fuzz.run import Case, Odd
 from tests.review.samples import POLICY, People, restated, small
 from tests.verify import good
@@ -431,6 +433,25 @@ def changed_approvals(draw: DrawFn) -> dict[str, bytes]:
     }
 
 
+@st.composite
+def cloud_answers(draw: DrawFn) -> Case:
+    """A command that asks clouds, one answer of which is not what it was; whoever may tag machines writes a part of it."""
+    made = answers.recorded()
+    words = draw(st.sampled_from(answers.WORDS))
+    key = draw(st.sampled_from(sorted(made.answers[words])))
+    replies = list(made.answers[words][key])
+    nth = draw(st.integers(0, len(replies) - 1))
+    status, kind, body = replies[nth]
+    if draw(st.integers(0, 9)) == 0:
+        replies[nth] = portal.KINDS[draw(st.sampled_from(sorted(portal.KINDS)))](status, body)
+    elif body.lstrip().startswith(b"<"):
+        replies[nth] = (status, kind, draw(xml_texts(body)))
+    else:
+        replies[nth] = (status, kind, draw(json_texts(draw(trees([json.loads(body or b"{}")])))))
+    files: dict[str, bytes | Odd] = {f".own/home/gpuprov/{name}": raw for name, raw in made.files.items()}
+    return Case("cloud", words, files, {**made.answers[words], key: tuple(replies)})
+
+
 MAKERS: Final[dict[str, tuple[Callable[[], SearchStrategy[Case]], int]]] = {
     "profile": (profiles, 5),
     "lock": (locks, 4),
@@ -439,6 +460,7 @@ MAKERS: Final[dict[str, tuple[Callable[[], SearchStrategy[Case]], int]]] = {
     "evidence": (evidence, 2),
     "bundle": (bundles, 2),
     "signers": (signers, 1),
+    "cloud": (cloud_answers, 4),
 }
 """Kind → how its cases are made, and its share of them."""
 
@@ -446,6 +468,8 @@ MAKERS: Final[dict[str, tuple[Callable[[], SearchStrategy[Case]], int]]] = {
 def cases(kind: str, number: int, count: int) -> list[Case]:
     """So many cases of a kind; the same for the same number."""
     sample_evidence()  # made before, since it is of this minute and of new keys
+    if kind == "cloud":
+        answers.recorded()
     made: list[Case] = []
 
     @seed(number)

@@ -59,7 +59,7 @@ def do(job: dict[str, Any]) -> dict[str, Any]:
         record = journal.get(job["name"])
         return {"removed": destroy(ours, journal, job["name"], record.regions | where if record else where)}
     left, problems = leftovers(ours, where, owners={profile.owner.email}, busy=(), now=dt.datetime.now(dt.UTC))
-    return {"removed": clear_away(ours, left), "problems": problems}
+    return {"removed": clear_away(ours, left), "problems": list(problems)}
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,7 @@ def tidy(clients: Clients) -> None:
         handle.remove(handle.things(), on_step=lambda _: None)
 
 
-def run(clients: Clients, folder: Path, seed: str, numbers: range) -> tuple[Counter[str], list[str]]:
+def run(clients: Clients, folder: Path, seed: str, numbers: Sequence[int]) -> tuple[Counter[str], list[str]]:
     """Some launches; returns how often each step came to what, and what was found, with the command that repeats it."""
     endings: Counter[str] = Counter()
     broken: list[str] = []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import sample
 from tests.report.chromium import Chromium, installed
 from tests.site.built import ROOT
 from tests.waiting import until
@@ -62,6 +63,7 @@ def violations(browser: Chromium) -> list[str]:
     return [f"{each['id']}: {', '.join(node['html'][:100] for node in each['nodes'][:5])}" for each in found]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)], ids=["wide-light", "narrow-dark"])
 def test_no_page_asks_another_host_and_each_fits_its_window_and_axe_finds_nothing(
     browser: Chromium,
@@ -71,7 +73,7 @@ def test_no_page_asks_another_host_and_each_fits_its_window_and_axe_finds_nothin
     dark: bool,  # noqa: FBT001
 ) -> None:
     wrong: dict[str, object] = {}
-    for page in pages(site):
+    for page in sample.part(pages(site)):
         browser.see(width=width, dark=dark)
         browser.open(f"{address}/{page}")
         found = [*elsewhere(browser, address), *browser.complaints]

@@ -22,6 +22,7 @@ from provision.clouds.baked import LINE_TAG
 from provision.clouds.base import DEADLINE_TAG, NAME_TAG, OWNER_TAG
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from tests import sample
 from tests.cli.conftest import Call, call
 from tests.conftest import PLAIN
 from tests.embedded import Embedded
@@ -137,11 +138,12 @@ def test_what_an_earlier_run_left_in_another_region_is_named(cloud: Rehearsal, e
     assert left(ec2) == NOTHING
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_kill_9_at_every_call(ec2: Any, call: Call, profile: str, killable: Killable, *, when: str) -> None:
     number, more = 0, True
     while more:
-        number += 1
+        number = sample.after(number)
         more = killable.run(number, when, *make(profile), stand_ins="bake_stand_ins").killed
         seen = {row["Name"] for row in images(ec2)}
         assert all(seen_by_tag(row) for row in machines(ec2)), number  # `ls`, `down` and `sweep` find machines so
@@ -169,6 +171,7 @@ def without(given: dict[str, Any], action: str) -> dict[str, Any]:
     return fewer
 
 
+@pytest.mark.matrix(of=9)
 @pytest.mark.parametrize(
     "action",
     [

@@ -12,6 +12,7 @@ from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from tests import sample
 from tests.cli.conftest import Call, call
 from tests.workflow.killed import Killable
 from tests.workflow.test_bake import cloud, settings, written
@@ -62,12 +63,13 @@ def test_a_launch_starts_from_it_while_it_is_current(cloud: Rehearsal, call: Cal
     assert len(made(cloud)) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_kill_9_at_every_change(cloud: Rehearsal, call: Call, tmp_path: Path, killable: Killable, *, when: str) -> None:
     profile, google = on_gcp(tmp_path / "bk.yml"), GcpCloud("asia-east2", GcpAccess(**cloud.settings("gcp")))
     number, more = 0, True
     while more:
-        number += 1
+        number = sample.after(number)
         more = killable.run(number, when, *make(profile), stand_ins="bake_stand_ins").killed
         seen = {image["name"] for image in made(cloud)}
         code, out, err = call(*make(profile))
@@ -81,6 +83,7 @@ def test_kill_9_at_every_change(cloud: Rehearsal, call: Call, tmp_path: Path, ki
     assert number > 5
 
 
+@pytest.mark.matrix(of=9)
 @pytest.mark.parametrize(
     "action",
     [

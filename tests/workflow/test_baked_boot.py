@@ -154,6 +154,7 @@ def test_a_machine_as_it_was_proven_is_left_alone(machine: Played, call: Call, g
     assert (code, f"starting from {image}" in err, machine.ran) == (0, True, []), data["report"]["findings"]
 
 
+@pytest.mark.matrix(of=4)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_kernel_or_driver_that_changed_after_the_bake_is_said(
     machine: Played, call: Call, given: str, where: str, *, change: str

@@ -19,6 +19,7 @@ from provision.errors import HostKeyUnknownError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.watch import stream
+from tests import sample
 from tests.cli.conftest import Call, call
 from tests.waiting import until
 from tests.watch.simulator import Simulator, path_with, simulated
@@ -91,6 +92,7 @@ def test_exactly_the_idle_member_leaves_and_none_comes_in_its_place(
     assert left(groups) == [busy]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_kill_9_at_every_call(
     groups: AwsGroups | GcpGroups, call: Call, hosts: Simulator, words: tuple[str, ...], *, tmp_path: Path, killable: Killable, when: str
@@ -101,7 +103,7 @@ def test_kill_9_at_every_call(
     asked = (*IDLE, "--watch-for", "5s", "--then", "shrink")
     number, more = 0, True
     while more:
-        number += 1
+        number = sample.after(number)
         quiet, busy = made(groups, call, (*words, "--program", str(program)))
         hosts.kinds = {quiet: "idle", busy: "kernels"}
         more = killable.run(number, when, *asked, stand_ins="member_stand_ins").killed

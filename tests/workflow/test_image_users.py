@@ -121,6 +121,7 @@ READS = {
 }
 
 
+@pytest.mark.matrix(of=5)
 @pytest.mark.parametrize(("where", "action"), [(cloud, action) for cloud, actions in READS.items() for action in actions])
 def test_what_cannot_be_asked_is_not_taken_as_unused(cloud: Rehearsal, call: Call, given: str, where: str, *, action: str) -> None:
     image = bake(call, given, where)["id"]

@@ -17,6 +17,7 @@ from provision.clouds.aws.client import client
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal.control import Rehearsal
+from tests import sample
 from tests.cli.conftest import Call, call
 from tests.workflow import test_bake_gcp as gcp
 from tests.workflow.killed import Ended, Killable
@@ -86,10 +87,11 @@ def bakers(cloud: Rehearsal, tmp_path: Path, killable: Killable, second: Killabl
     return Bakers(cloud, request.param, killable, second, tmp_path)
 
 
+@pytest.mark.matrix
 def test_one_bakes_while_the_other_holds_still_before_each_of_its_calls(bakers: Bakers, call: Call) -> None:
     number, holds, outcomes = 0, True, set[tuple[int, int]]()
     while holds:
-        number += 1
+        number = sample.after(number)
         bakers.begin(number)
         holds = bakers.first.holds()
         if not holds:  # it has no more calls
@@ -101,10 +103,12 @@ def test_one_bakes_while_the_other_holds_still_before_each_of_its_calls(bakers: 
         ended = {"first": bakers.first.end(), "second": second}
         outcomes.add((ended["first"].returncode, second.returncode))
         bakers.check(call, ended, number)
-    assert outcomes == {(0, 0), (0, 4)}  # the second one makes it or finds it, or the first one has the name
+    assert outcomes <= {(0, 0), (0, 4)}
+    assert sample.chosen() is not None or len(outcomes) == 2  # the second one makes it or finds it, or the first one has the name
     assert number > (10 if bakers.where == "aws" else 5)
 
 
+@pytest.mark.matrix(of=2)
 def test_both_begin_at_the_same_moment(bakers: Bakers, call: Call) -> None:
     for number in range(AT_ONCE):
         bakers.begin()

@@ -40,6 +40,7 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 # Field of a body → the scope that it needs besides: "Requires … scope" of the fields in droplet_create.yml.
 _FIELDS: Final = {"ssh_keys": "ssh_key:read", "tags": "tag:create", "volumes": "block_storage:read", "vpc_uuid": "vpc:read"}
 _READS: Final = 3  # how often a read is sent in all: asking again changes nothing
+_MOST_PAGES: Final = 100
 _MOST: Final = 200  # entries on a page: shared/parameters.yml, per_page
 _BESIDE: Final = {"links", "meta"}  # in each list
 _REFUSED, _ERRORS = 300, 400
@@ -125,12 +126,16 @@ class DigitalOceanApi:
             changes.tell(action, where, said, answer.request_id)
 
     def pages(self, action: str, field: str, **query: Any) -> list[Any]:
-        """All entries of a list, however many pages they take."""
+        """All entries of a list, however many pages they take.
+
+        Raises:
+            CloudUnreachableError: the answers name a next page each time, and are none of the cloud's.
+        """
         entries: list[Any] = []
-        number = 1
-        while True:
+        for number in range(1, _MOST_PAGES + 1):
             answer = self.call(action, query={**query, "per_page": _MOST, "page": number})
             entries += answer[field]
             if not ((answer.get("links") or {}).get("pages") or {}).get("next"):
                 return entries
-            number += 1
+        msg = f"the list of {field} has no end"
+        raise CloudUnreachableError(msg, hint="check the network and run the same command again")

@@ -277,7 +277,7 @@ def test_a_droplet_that_powered_itself_off_at_its_deadline_is_swept_with_all_tha
     ours = Ours(lambda _cloud, _region: cloud, lambda _: None)
     left, problems = leftovers(ours, {("digitalocean", REGION)}, owners={OWNER}, busy=(), now=dt.datetime.now(dt.UTC))
     mine = [item for item in left if item.thing.group == order.name]
-    assert ({item.thing.kind for item in mine}, problems) == ({"instance", "volume", "firewall", "tag"}, [])
+    assert ({item.thing.kind for item in mine}, problems) == ({"instance", "volume", "firewall", "tag"}, {})
     assert {item.why for item in mine} == {"its deadline is over"}
     clear_away(ours, mine)
     assert (alive(cloud, order.name), made(rig, order)) == ([], [])

@@ -1,0 +1,74 @@
+"""A part of each matrix: what `make test` runs of the cases that `make test-all` runs whole.
+
+A number chooses the part. By default it is the count of commits, so that ten commits in a row run every case. A matrix has the mark
+`matrix`. Its tests take a part of their cases with `part` or `after`; or the mark says `of=3`, and one test, class or file of three runs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+PARTS: Final = 10
+COMMIT: Final = "commit"
+_chosen: int | None = None
+
+
+def choose(said: str) -> None:
+    """Take the part of a number, of this commit, or all where nothing was said."""
+    global _chosen  # noqa: PLW0603 - one run of the tests takes one part
+    _chosen = (of_commit() if said == COMMIT else int(said)) if said else None
+
+
+def chosen() -> int | None:
+    """The number of the part, or None where all cases run."""
+    return _chosen
+
+
+def of_commit() -> int:
+    """How many commits lead to this one; where the clone has not all of them, its hash as a number; 0 where there is no clone."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(Path(__file__).parent), *words], capture_output=True, text=True, check=False).stdout.strip()
+
+    if git("rev-parse", "--is-shallow-repository") == "true":
+        return int(git("rev-parse", "HEAD"), 16)
+    return int(git("rev-list", "--count", "HEAD") or 0)
+
+
+def part(cases: Iterable[T], shift: int = 0) -> list[T]:
+    """A tenth of the cases, and at least one. With another shift it is another tenth."""
+    everything = list(cases)
+    if _chosen is None or not everything:
+        return everything
+    step = min(PARTS, len(everything))
+    return everything[(_chosen + shift) % step :: step]
+
+
+def after(number: int) -> int:
+    """The number of the case that follows this one, where nobody knows how many there are; the first follows 0."""
+    if _chosen is None:
+        return number + 1
+    return number + PARTS if number else 1 + _chosen % PARTS
+
+
+def left_out(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests whose turn it is not."""
+    out, seen = [], Counter[str]()
+    for item in items:
+        for node, mark in item.iter_markers_with_node("matrix"):
+            of = mark.kwargs.get("of", 1)
+            name = item.nodeid.partition("[")[0] if node is item else node.nodeid
+            place = zlib.crc32(name.encode()) + (seen[name] if node is item else 0)
+            seen[name] += node is item
+            if _chosen is not None and place % of != _chosen % of:
+                out.append(item)
+                break
+    return out
