@@ -79,6 +79,7 @@ LONGEST = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--files", type=int, default=1, metavar="N", help="with --sample: run one file of N")
     parser.addoption("--sample", default="", metavar="NUMBER", help="run a part of each matrix: that of a number, or of this `commit`")
 
 
@@ -150,7 +151,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((number for number, name in enumerate(LONGEST) if f"tests/{name}" in item.path.as_posix()), len(LONGEST))
 
     items.sort(key=rank)
-    out = set(sample.left_out(items))
+    out = set(sample.left_out(items, config.getoption("--files")))
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]

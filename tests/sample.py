@@ -59,16 +59,21 @@ def after(number: int) -> int:
     return number + PARTS if number else 1 + _chosen % PARTS
 
 
-def left_out(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests whose turn it is not."""
+def left_out(items: Iterable[pytest.Item], files: int = 1) -> list[pytest.Item]:
+    """The tests whose turn it is not; with `files` one file of so many has its turn."""
     out, seen = [], Counter[str]()
+    if _chosen is None:
+        return out
     for item in items:
+        if zlib.crc32(item.nodeid.partition("::")[0].encode()) % files != _chosen % files:
+            out.append(item)
+            continue
         for node, mark in item.iter_markers_with_node("matrix"):
             of = mark.kwargs.get("of", 1)
             name = item.nodeid.partition("[")[0] if node is item else node.nodeid
             place = zlib.crc32(name.encode()) + (seen[name] if node is item else 0)
             seen[name] += node is item
-            if _chosen is not None and place % of != _chosen % of:
+            if place % of != _chosen % of:
                 out.append(item)
                 break
     return out
