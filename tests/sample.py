@@ -61,7 +61,8 @@ def after(number: int) -> int:
 
 def left_out(items: Iterable[pytest.Item], files: int = 1) -> list[pytest.Item]:
     """The tests whose turn it is not; with `files` one file of so many has its turn."""
-    out, seen = [], Counter[str]()
+    out: list[pytest.Item] = []
+    seen = Counter[str]()
     if _chosen is None:
         return out
     for item in items:

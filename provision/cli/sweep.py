@@ -27,8 +27,7 @@ def command(ctx: click.Context, *, rehearse: bool, all_owners: bool, dry_run: bo
     """Remove leftovers: things whose launch has no living machine, and machines past their deadline.
 
     Only things that gpuprov tagged are considered, and only of owners in the profiles and the journal of this machine. It looks in all
-    regions that need no opt-in, and in those of the profiles and the journal. The exit code is 3 when a cloud or region that you use did
-    not answer.
+    regions that need no opt-in, and in those of the profiles and the journal. The exit code is 3 when one that you use did not answer.
     """
     options.need_terminal(yes=yes or dry_run, command="sweep")
     session = Session.open()

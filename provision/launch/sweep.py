@@ -28,7 +28,7 @@ def leftovers(
     owners: Collection[str] | None,
     busy: Collection[str],
     now: dt.datetime,
-    records: Iterable[Record] = (),
+    records: Collection[Record] = (),
 ) -> tuple[list[Leftover], dict[str, bool]]:
     """Find what can be removed.
 
@@ -41,10 +41,8 @@ def leftovers(
         records: the journal's: of a launch in it, a machine is asked for by id before its things count as left.
 
     Returns:
-        The leftovers; and a phrase for each region that did not answer, or tag that cannot be read → whether something of ours may be
-        there unseen.
+        The leftovers; and a phrase for each region that did not answer, or odd tag → whether something of ours may be there unseen.
     """
-    records = list(records)
     everything, problems = things(ours, where)
     answers = ours.everywhere(everything, lambda handle: handle.find())
     machines = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]

@@ -16,11 +16,7 @@ from provision.workflow.session import Say, Session
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What `sweep` would remove, with the clouds that have it.
-
-    Attributes:
-        problems: a phrase for whatever did not answer or cannot be read → whether something of ours may be there unseen.
-    """
+    """What `sweep` would remove, with the clouds that have it; and what did not answer → whether something of ours may be there unseen."""
 
     ours: Ours
     items: list[Leftover]

@@ -40,7 +40,7 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 # Field of a body → the scope that it needs besides: "Requires … scope" of the fields in droplet_create.yml.
 _FIELDS: Final = {"ssh_keys": "ssh_key:read", "tags": "tag:create", "volumes": "block_storage:read", "vpc_uuid": "vpc:read"}
 _READS: Final = 3  # how often a read is sent in all: asking again changes nothing
-_MOST_PAGES: Final = 100
+_MOST_PAGES: Final = 100  # of a list: 20,000 entries
 _MOST: Final = 200  # entries on a page: shared/parameters.yml, per_page
 _BESIDE: Final = {"links", "meta"}  # in each list
 _REFUSED, _ERRORS = 300, 400
