@@ -1,14 +1,14 @@
 """A part of each matrix: what `make test` runs of the cases that `make test-all` runs whole.
 
 A number chooses the part. By default it is the count of commits, so that ten commits in a row run every case. A matrix has the mark
-`matrix`. Its tests take a part of their cases with `part` or `after`; or the mark says `of=3`, and one test, class or file of three runs.
+`matrix`. Its tests take a part of their cases with `part` or `after`; or the mark says `of=3`, and each test, class or file with it runs at
+one number of three: at `turn=1`, or at one that its name decides.
 """
 
 from __future__ import annotations
 
 import subprocess
 import zlib
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -60,21 +60,16 @@ def after(number: int) -> int:
 
 
 def left_out(items: Iterable[pytest.Item], files: int = 1) -> list[pytest.Item]:
-    """The tests whose turn it is not; with `files` one file of so many has its turn."""
-    out: list[pytest.Item] = []
-    seen = Counter[str]()
+    """The tests whose turn it is not; with `files` one file of so many has its turn. It is the same however many tests are collected."""
     if _chosen is None:
-        return out
-    for item in items:
-        if zlib.crc32(item.nodeid.partition("::")[0].encode()) % files != _chosen % files:
-            out.append(item)
-            continue
-        for node, mark in item.iter_markers_with_node("matrix"):
-            of = mark.kwargs.get("of", 1)
-            name = item.nodeid.partition("[")[0] if node is item else node.nodeid
-            place = zlib.crc32(name.encode()) + (seen[name] if node is item else 0)
-            seen[name] += node is item
-            if place % of != _chosen % of:
-                out.append(item)
-                break
-    return out
+        return []
+    return [item for item in items if _turn(item.nodeid.partition("::")[0]) % files != _chosen % files or not _is_due(item, _chosen)]
+
+
+def _is_due(item: pytest.Item, number: int) -> bool:
+    marks = ((node.nodeid, mark.kwargs) for node, mark in item.iter_markers_with_node("matrix"))
+    return all((number - kw.get("turn", _turn(name))) % kw.get("of", 1) == 0 for name, kw in marks)
+
+
+def _turn(name: str) -> int:
+    return zlib.crc32(name.encode())

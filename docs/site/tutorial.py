@@ -106,7 +106,8 @@ def _printed(command: str, folder: Path, variables: Mapping[str, str]) -> str:
     )
     said = [line for line in done.stderr.splitlines() if line.startswith(_SAID)]
     lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
-    return "".join(f"{line}\n" for line in [*lines, *said]).replace(str(folder), "/home/ada/work")
+    text = "".join(f"{line}\n" for line in [*lines, *said])
+    return text.replace(str(folder), "/home/ada/work").replace(str(PAGE.parents[1]), "/home/ada/gpuprov")
 
 
 def written(page: str, printed: Sequence[str]) -> str:
