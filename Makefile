@@ -106,13 +106,13 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),20000) --first $(or $(FIRST),0)
 
 # The oldest versions that pyproject.toml admits. CI says LOWEST=quick: of the files of `make check`, without those about the tree alone, one in
-# four by the commit. Before a release: all.
+# eight by the commit. Before a release: all.
 OF_THE_TREE := --ignore=tests/test_shape.py --ignore=tests/test_docs.py --ignore=tests/catalog/test_product.py
 test-lowest: setup
 	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
 	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq --no-deps -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
-	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK) $(OF_THE_TREE) --sample commit --files 4)
+	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK) $(OF_THE_TREE) --sample commit --files 8)
 
 # For the oldest Python that is promised, and the newer ones. No index is written into the files: it is whatever pip is configured to use.
 UV_LOCK := $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header

@@ -17,7 +17,7 @@ from tests.test_story import gpuprov, home
 
 __all__ = ["home"]
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=2, turn=1)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=2)]
 
 SECRET = "PLANTED-5f0d2c77"
 # Where people and programs leave what nobody else may read. The machine is not meant to be used, and it is cleaned all the same.

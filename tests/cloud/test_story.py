@@ -73,7 +73,7 @@ def test_a_profile_without_a_place_there_is_refused(folder: Path, profile: str) 
     assert (done.returncode, "has no place on digitalocean" in done.stderr) == (2, True)
 
 
-@pytest.mark.matrix(of=3, turn=1)
+@pytest.mark.matrix(of=5, turn=3)
 class TestAws:
     """One story with planted differences, and one that is killed; the story on the embedded cloud is played once for both."""
 
@@ -128,14 +128,14 @@ class TestAws:
         assert (again.returncode, "nothing was left" in again.stderr) == (0, True)
 
 
-@pytest.mark.matrix(of=3, turn=2)
+@pytest.mark.matrix(of=5, turn=1)
 def test_the_story_passes_on_gcp_without_a_difference(folder: Path, profile: str) -> None:
     done = run("gcp", folder, "--profile", profile, "--budget-usd", "3", "--yes")
     assert done.returncode == 0, done.stderr[-3000:]
     assert listed(folder / "gcp", "deviations") == []
 
 
-@pytest.mark.matrix(of=3, turn=0)
+@pytest.mark.matrix(of=5, turn=2)
 def test_the_story_passes_on_digitalocean_without_a_difference(folder: Path) -> None:
     plain = load.load(load.find("t4-train")).dump()
     stack = plain["stack"] | {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": [], "driver_flavour": "auto"}

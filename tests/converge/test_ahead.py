@@ -28,7 +28,7 @@ from tests.wheel_index import Index
 from .conftest import Lab, booted
 from .repository import Package, Repository
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=2, turn=0)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=2)]
 
 TODAY = dt.date(2026, 11, 25)
 early: Callable[..., dict[str, str]] = work.downloaded  # it has no types, as what runs on a host

@@ -18,7 +18,7 @@ from tests.mirror.world import World, world
 
 from .conftest import Lab
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=2, turn=0)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=0)]
 
 ROLES = ("cuda_toolkit", "cudnn", "nsight", "pytorch")
 # Every packet that does not come from port 22 of the host is refused, whatever its destination; loopback has a rule of its own before.

@@ -34,7 +34,7 @@ from .conftest import Lab, pinned
 from .repository import Package, RpmRepository, packages
 from .test_air_gap import CUT, changes
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=3, turn=2)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=5, turn=4)]
 CHOSEN = ("nvidia_driver", "cuda_toolkit", "cudnn", "nsight")
 DEPENDENCY = "libstand-in1"
 

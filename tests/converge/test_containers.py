@@ -20,7 +20,7 @@ from tests.waiting import until
 from .conftest import Host, Lab, lightened
 from .repository import SHELL, Package, Repository
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=3, turn=1)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=5, turn=2)]
 
 LIST = """cdiVersion: 0.3.0
 kind: nvidia.com/gpu

@@ -15,7 +15,7 @@ from tests.mirror.world import World, world
 
 from .conftest import Host, Lab
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=2, turn=1)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=1)]
 
 ROLES = ("cudnn", "pytorch")
 STORE = "/etc/ssl/certs/ca-certificates.crt"

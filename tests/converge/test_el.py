@@ -22,7 +22,7 @@ from provision.profile.pins import PackagePin
 from .conftest import GPU, SWITCHED, Host, Lab, pinned
 from .repository import KERNEL, Package, RpmRepository, packages
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=2, turn=1)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=1)]
 ROLES = ("base", *GPU)
 FABRIC = "nvidia-fabricmanager"
 # Not fabric-on-disk: Debian's rpm keeps a database for each user, so the probe's user sees none of root's packages here.

@@ -24,7 +24,7 @@ from provision.rehearsal import rootfs
 from .conftest import Lab
 from .repository import Repository, packages
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=3, turn=2)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=5, turn=4)]
 BUILT = "/var/cache/gpuprov/extras"
 WHEEL = "flash_attn-0.1-py3-none-any.whl"
 PYTHON = "/opt/gpuprov/venvs/pytorch/bin/python"

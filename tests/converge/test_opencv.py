@@ -27,7 +27,7 @@ from provision.workflow.session import Session
 
 from .conftest import Lab
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=3, turn=1)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=5, turn=1)]
 BUILT = "/var/cache/gpuprov/opencv"
 WHEEL = "opencv_contrib_python-0.1-py3-none-any.whl"
 SETUP = """

@@ -63,7 +63,7 @@ def read_to(process: subprocess.Popen[str], words: str) -> list[str]:
 
 
 @pytest.mark.rehearsal
-@pytest.mark.matrix(of=2, turn=0)
+@pytest.mark.matrix(of=4, turn=0)
 class TestSeveral:
     def test_all_hosts_set_themselves_up_with_a_line_for_each_step(self, home: dict[str, str]) -> None:
         done = gpuprov(home, *UP, "--json")

@@ -23,7 +23,7 @@ from tests.waiting import until
 
 __all__ = ["call"]
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=2, turn=0)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=3)]
 SET_UP_S = 900.0  # that hosts set themselves up, on a machine that has other work
 ACCOUNT = "gpu-node@gpuprov-rehearsal.iam.gserviceaccount.com"
 

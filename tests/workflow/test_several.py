@@ -127,7 +127,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> It
 
 
 @pytest.mark.rehearsal
-@pytest.mark.matrix(of=2, turn=1)
+@pytest.mark.matrix(of=4, turn=3)
 def test_each_of_several_broken_hosts_has_its_verdict_and_the_next_run_repairs_them(machines: Machines) -> None:
     """Two lose their power, one has no room, and one is 300 ms away; two are well."""
     words = ("--profile", str(machines.small_profile()), "--rehearse", "--name", "m", "--count", str(COUNT), "--without-gpu", "--json")
@@ -194,7 +194,7 @@ BOOTS = """
 
 
 @pytest.mark.rehearsal
-@pytest.mark.matrix(of=2, turn=0)
+@pytest.mark.matrix(of=4, turn=3)
 def test_two_of_three_hosts_boot_in_the_middle_and_the_third_is_through_before(
     machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

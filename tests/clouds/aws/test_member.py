@@ -17,7 +17,7 @@ from tests.cli.conftest import gpuprov
 from tests.embedded import Embedded
 from tests.waiting import until
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=3, turn=0)]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=5, turn=0)]
 SET_UP_S = 900.0  # that a host sets itself up, on a machine that has other work
 REGION, STORE = "ap-east-1", "s3://a-store/x"
 # It does what any process of a member's root may do: it uses the role.
