@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh Debian 12, Debian 13 or Ubuntu machine with Python 3.11 or later:
+# Each of these does all the set-up on a fresh Debian 12, Debian 13 or Ubuntu machine with Python 3.11 or later:
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make check   the tests that need no host, browser or root: while you work, ROOM=verify for one package and what uses it
 #   make test    these, the tests with hosts and a browser, and a part of each matrix, by the commit; SAMPLE=3 names another part
@@ -58,8 +58,7 @@ build/locks-checked: requirements.lock docs.lock release.lock | setup
 # As whoever calls it.
 QUICK := -m "not rehearsal and not browser and not matrix"
 check: lint
-	@$(BIN)/python -m tests.rings $(ROOM) >build/ring
-	$(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder $(QUICK) $$(cat build/ring)
+	ring=$$($(BIN)/python -m tests.rings $(ROOM)) && $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder $(QUICK) $$ring
 
 # Root, because the hosts are Linux namespaces.
 TEST := $(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --no-loadscope-reorder

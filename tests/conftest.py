@@ -142,7 +142,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     number = sample.chosen()
     if number is not None:
         terminalreporter.write_line(f"of each matrix part {number} ran; `make test-all` runs all of it")
-        for report in terminalreporter.stats.get("failed", []):
+        for report in [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]:
             terminalreporter.write_line(f"again: .venv/bin/pytest --sample {number} '{report.nodeid}'")
 
 

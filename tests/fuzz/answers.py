@@ -100,6 +100,8 @@ def recorded() -> Recorded:
             heard.clear()
             run(words)
             answers[words] = {key: tuple(replies) for key, replies in heard.items()}
+        assert len(files) == len(PLACES), "a launch left no record"
+        assert all(answers.values()), "a command asked nobody"
         return Recorded(answers, files, rehearsal.access)
 
 

@@ -238,10 +238,8 @@ def test_kill_9_at_every_call_of_a_roll_in_place_of_another(
         assert call("fleet", "down", "ff", "--yes")[0] == 0
         assert (groups.left(), groups.all()) == ([], []), number
     assert number > 3
-    assert sample.chosen() is not None or states & {
-        "Cancelling",
-        "Cancelled",
-    }  # one was killed between the end of the other roll and the begin of its own
+    # One was killed between the end of the other roll and the begin of its own.
+    assert sample.chosen() is not None or states & {"Cancelling", "Cancelled"}
 
 
 @pytest.mark.matrix
