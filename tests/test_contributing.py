@@ -163,7 +163,6 @@ def role(copy: Copy) -> None:
     files = {
         "README.md": "# swap\n\nThe kernel swaps only what it must.\n",
         "defaults/main.yml": "---\n{}\n",
-        "handlers/main.yml": "---\n# None: what must follow a change is remembered by gpuprov.host.settle.\n[]\n",
         "meta/argument_specs.yml": "---\nargument_specs:\n  main:\n    short_description: The kernel swaps only what it must\n"
         "    options: {}\n",
         "meta/changes.yml": """---
@@ -180,11 +179,6 @@ changes:
       - {path: /etc/sysctl.d/60-gpuprov-swap.conf, content: "vm.swappiness = 0\\n"}
 """,
     }
-    meta = (copy.root / "playbooks/roles/persistence/meta/main.yml").read_text()
-    description = "Persistence mode, now and at boot"
-    files["meta/main.yml"] = meta.replace("role_name: persistence", "role_name: swap").replace(
-        description, "The kernel swaps only what it must"
-    )
     for name, text in files.items():
         copy.write(f"playbooks/roles/swap/{name}", text)
     copy.after("playbooks/site.yml", "role: storage,", "    - {role: swap, tags: [swap]}\n")

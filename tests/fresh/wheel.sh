@@ -12,9 +12,10 @@ python3 -m venv ~/.venvs/gpuprov
 export PATH=~/.venvs/gpuprov/bin:$PATH
 cd /
 code=0
-gpuprov rehearse check || code=$?
+gpuprov rehearse check >/lacks || code=$?
+cat /lacks
 echo "--- exit code $code; what it says is done:"
-gpuprov rehearse check | sed -n 's/^  how: //p' | sort -u | while read -r how; do
+sed -n 's/^  how: //p' /lacks | sort -u | while read -r how; do
   echo "$how"
   $how -y -q </dev/null
 done

@@ -16,8 +16,7 @@ from provision.paths import playbooks_dir
 
 PLAYBOOKS = playbooks_dir()
 ROLES = sorted(path.name for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
-SKELETON = {"README.md", "defaults/main.yml", "tasks/main.yml", "handlers/main.yml"}
-SKELETON |= {"meta/main.yml", "meta/argument_specs.yml", "meta/changes.yml"}
+SKELETON = {"README.md", "defaults/main.yml", "tasks/main.yml", "meta/argument_specs.yml", "meta/changes.yml"}
 
 
 def read(role: str, name: str) -> Any:
