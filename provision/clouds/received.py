@@ -1,8 +1,29 @@
-"""Objects of a cloud's answer, in which a missing key means that the answer is not the cloud's, or is cut."""
+"""Objects of a cloud's answer. A missing key, or a value of another type, means that the answer is not the cloud's, or is cut."""
 
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from provision.errors import CloudUnreachableError
+
+AGAIN: Final = "check the network and run the same command again; it goes on where it stopped"
+
+
+def check_shape(answer: object, shape: Any) -> None:
+    """See that what an answer has of a shape is of its types.
+
+    Args:
+        answer: JSON.
+        shape: a `TypedDict`; its keys may be missing.
+
+    Raises:
+        CloudUnreachableError: a value is of another type.
+    """
+    try:
+        msgspec.convert(answer, shape, strict=False)
+    except msgspec.ValidationError as error:
+        msg = "an answer of the cloud has a value of another type: it is not the cloud's own"
+        raise CloudUnreachableError(msg, hint=AGAIN, detail=str(error)) from error
 
 
 class Received(dict[str, Any]):
@@ -15,4 +36,4 @@ class Received(dict[str, Any]):
             CloudUnreachableError: always.
         """
         msg = f"an answer of the cloud has no {key!r}: it is not the cloud's own, or only a part of it"
-        raise CloudUnreachableError(msg, hint="check the network and run the same command again; it goes on where it stopped")
+        raise CloudUnreachableError(msg, hint=AGAIN)

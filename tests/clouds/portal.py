@@ -26,6 +26,7 @@ KINDS: Final[dict[str, Callable[[int, bytes], Reply]]] = {
     "not-found-json": lambda _, __: (404, "application/json", b'{"error": "no route"}'),
     "empty": lambda _, __: (200, "text/plain", b""),
     "cut": lambda status, body: (status, "text/plain", body[: len(body) // 2]),
+    "no-utf-8": lambda status, body: (status, "application/json", b'\xa4"'.join(body.rsplit(b'"', 1))),
     "nothing-in-it": lambda _, __: (200, "application/json", b"{}"),
     "list": lambda _, __: (200, "application/json", b"[]"),
     "other-json": lambda _, __: (200, "application/json", b'{"status": "ok", "items": 1, "droplets": 1, "droplet": 1}'),

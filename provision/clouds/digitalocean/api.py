@@ -10,6 +10,8 @@ from provision.clouds.digitalocean import changes
 from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.digitalocean.client import ApiAnswer, send
 from provision.clouds.digitalocean.errors import cloud_errors, in_place, of_answer
+from provision.clouds.digitalocean.shapes import DigitalOceanAnswer
+from provision.clouds.received import AGAIN, check_shape
 from provision.errors import CloudUnreachableError
 
 # Operation → verb, path, and the scopes that a token needs for it: `security` of each in specification/resources.
@@ -52,6 +54,7 @@ def _check(answer: ApiAnswer, action: str) -> None:
 
     Raises:
         ValueError: it is not.
+        CloudUnreachableError: a value in it is of another type.
     """
     body, listed = answer.body, action.endswith("_list")
     whole = isinstance(body, dict)
@@ -66,6 +69,8 @@ def _check(answer: ApiAnswer, action: str) -> None:
     if not whole:
         msg = f"HTTP {answer.status} with something else than DigitalOcean's JSON"
         raise ValueError(msg)
+    if answer.status < _REFUSED:
+        check_shape(body, DigitalOceanAnswer)
 
 
 def _is_whole(value: object, *, listed: bool) -> bool:
@@ -138,4 +143,4 @@ class DigitalOceanApi:
             if not ((answer.get("links") or {}).get("pages") or {}).get("next"):
                 return entries
         msg = f"the list of {field} has no end"
-        raise CloudUnreachableError(msg, hint="check the network and run the same command again")
+        raise CloudUnreachableError(msg, hint=AGAIN)

@@ -5,6 +5,7 @@ twenty kinds of calls, all of them JSON over HTTPS with one header. What a maint
 would add, paging and retries, it leaves to its caller anyway. `requests` is here already, under Google's library.
 """
 
+import json
 import os
 import threading
 from collections.abc import Mapping
@@ -70,7 +71,7 @@ def send(access: DigitalOceanAccess, verb: str, path: str, query: Mapping[str, A
     parsed: Any = {}
     if answer.status_code != _NO_CONTENT:
         try:
-            parsed = answer.json(object_hook=Received)
+            parsed = json.loads(answer.content.decode(), object_hook=Received)
         except (ValueError, RecursionError) as error:
             if accepted:
                 raise ValueError(str(error)) from error

@@ -5,6 +5,7 @@ Google's own `operation.result()` does neither: it always asks googleapis.com, b
 """
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.client import client, project_of, session
 from provision.clouds.gcp.errors import LOGIN, cloud_errors, in_place, of_operation
-from provision.clouds.received import Received
+from provision.clouds.gcp.shapes import GoogleAnswer
+from provision.clouds.received import AGAIN, Received, check_shape
 from provision.errors import CloudError, CloudUnreachableError, CredentialsMissingError, QuotaExceededError, ThrottledError
 
 # `wait` answers when the operation has ended, and after two minutes at the latest (operations.wait in the reference). Our own time-out is
@@ -33,6 +35,7 @@ _HOSTS: Final = {
     "oauth2": "https://www.googleapis.com",
 }
 _REFUSED: Final = 400
+MOST_PAGES: Final = 200  # of a list: 100,000 entries of Compute Engine
 _ASK_AGAIN: Final = (CloudUnreachableError, ThrottledError)
 
 
@@ -117,7 +120,9 @@ class GcpProjectApi:
             reply = send(verb, url, json=body, params=query, timeout=self.access.timeout_s)  # type: ignore[no-untyped-call]  # google-auth is not typed
             if reply.status_code >= _REFUSED:
                 raise exceptions.from_http_response(reply)  # type: ignore[no-untyped-call]  # nor is this
-            return Received(reply.json(object_hook=Received))
+            answer = Received(reply.json(object_hook=Received))
+        check_shape(answer, GoogleAnswer)
+        return answer
 
     def caller(self) -> str:
         """The address of the account that asks: a service account's own, or what Google says of a person's token.
@@ -133,9 +138,21 @@ class GcpProjectApi:
         return email
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
-        """All entries of a list call, however many pages they take; with `aggregated_list` the (scope, list) pairs."""
+        """All entries of a list call, however many pages they take; with `aggregated_list` the (scope, list) pairs.
+
+        Raises:
+            CloudError: what GCP said instead.
+            CloudUnreachableError: the answers name a next page each time, and are none of the cloud's.
+        """
+        entries: list[Any] = []
         with cloud_errors(action):
-            return list(self.call(kind, method, action, **request))
+            for page in itertools.islice(self.call(kind, method, action, **request).pages, MOST_PAGES):
+                rows = page.managed_instances if method == "list_managed_instances" else page.items
+                entries += rows.items() if method == "aggregated_list" else rows
+                if not page.next_page_token:
+                    return entries
+        msg = f"the list of {action} has no end"
+        raise CloudUnreachableError(msg, hint=AGAIN)
 
     def end_of(self, operation: Any, action: str, *, timeout_s: float) -> Any:
         """Wait for the end of an operation, whatever it came to.

@@ -119,7 +119,7 @@ def only_tokens(reply: Any, **_: Any) -> None:
 
 def _object_of(reply: Any) -> dict[str, Any] | None:
     try:
-        body = reply.json()
+        body = json.loads(reply.content.decode())
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None

@@ -11,7 +11,8 @@ from provision.catalog import read
 from provision.catalog.overlay import Overlay
 from provision.clouds.gcp import data
 from provision.clouds.gcp.access import GcpAccess
-from provision.clouds.gcp.client import catalog_client, client, project_of
+from provision.clouds.gcp.api import GcpProjectApi
+from provision.clouds.gcp.client import catalog_client, client
 from provision.clouds.gcp.errors import GoneError, cloud_errors
 from provision.clouds.terms import Refreshed, Say
 from provision.errors import CloudInvalidError, ImageNotFoundError
@@ -25,12 +26,10 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     """
     accelerators = set(data.gcp().accelerators.values()) | {machine.accelerator for machine in data.gcp().machines if machine.accelerator}
     zones: dict[str, list[str]] = defaultdict(list)
-    with cloud_errors("compute.acceleratorTypes.list"):
-        pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=access.timeout_s)
-        for scope, scoped in pages:
-            for accelerator in scoped.accelerator_types:
-                if accelerator.name in accelerators and not accelerator.deprecated.state:
-                    zones[accelerator.name].append(scope.removeprefix("zones/"))
+    for scope, scoped in GcpProjectApi(access).pages("AcceleratorTypes", "aggregated_list", "compute.acceleratorTypes.list"):
+        for accelerator in scoped.accelerator_types:
+            if accelerator.name in accelerators and not accelerator.deprecated.state:
+                zones[accelerator.name].append(scope.removeprefix("zones/"))
     return {name: sorted(where) for name, where in zones.items()}
 
 

@@ -7,10 +7,12 @@ from urllib.parse import quote
 
 from google.api_core import exceptions
 
-from provision.clouds.gcp.api import GcpProjectApi
+from provision.clouds.gcp.api import MOST_PAGES, GcpProjectApi
 from provision.clouds.gcp.client import session
 from provision.clouds.gcp.errors import GoneError, cloud_errors
-from provision.clouds.received import Received
+from provision.clouds.gcp.shapes import GoogleAnswer
+from provision.clouds.received import AGAIN, Received, check_shape
+from provision.errors import CloudUnreachableError
 
 _HOST: Final = "https://storage.googleapis.com"
 CREATE: Final = "storage.objects.create"
@@ -33,16 +35,23 @@ def get(api: GcpProjectApi, bucket: str, name: str) -> bytes | None:
 
 
 def names(api: GcpProjectApi, bucket: str, prefix: str, most: int) -> Iterator[tuple[str, str, int]]:
-    """The name, time and bytes of the objects below a prefix that have at most so many bytes, in the order of their names."""
+    """The name, time and bytes of the objects below a prefix that have at most so many bytes, in the order of their names.
+
+    Raises:
+        CloudUnreachableError: the answers name a next page each time, and are none of the cloud's.
+    """
     asked = {"prefix": prefix, "fields": "items(name,size,timeCreated),nextPageToken"}
-    while True:
+    for _ in range(MOST_PAGES):
         answer = _send(api, "storage.objects.list", "GET", f"/storage/v1/b/{bucket}/o", params=asked).json(object_hook=Received)
+        check_shape(answer, GoogleAnswer)
         yield from (
             (str(row["name"]), str(row["timeCreated"]), int(row["size"])) for row in answer.get("items", []) if int(row["size"]) <= most
         )
         if "nextPageToken" not in answer:
             return
         asked["pageToken"] = str(answer["nextPageToken"])
+    msg = f"the list of {bucket} has no end"
+    raise CloudUnreachableError(msg, hint=AGAIN)
 
 
 def certificates(api: GcpProjectApi) -> dict[str, str]:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from provision.clouds.gcp import store
+from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.api import MOST_PAGES, GcpProjectApi
 from provision.errors import CloudUnreachableError, ThrottledError
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
@@ -35,3 +42,25 @@ def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
         rig.cloud().launch(order)
     (machine,) = rig.cloud().launch(order)
     assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
+
+
+def test_a_list_that_names_a_next_page_for_ever_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def pages() -> Any:
+        while True:
+            sent.append("page")
+            yield SimpleNamespace(items=["rule"], next_page_token="again")
+
+    monkeypatch.setattr(GcpProjectApi, "call", lambda *_, **__: SimpleNamespace(pages=pages()))
+    with pytest.raises(CloudUnreachableError, match=r"the list of compute\.firewalls\.list has no end") as error:
+        GcpProjectApi(GcpAccess(project="p")).pages("Firewalls", "list", "compute.firewalls.list")
+    assert error.value.hint
+    assert len(sent) == MOST_PAGES
+
+
+def test_a_list_of_objects_that_names_a_next_page_for_ever_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps({"items": [{"name": "a", "size": "1", "timeCreated": "2026-11-27T00:00:00Z"}], "nextPageToken": "again"})
+    monkeypatch.setattr(store, "_send", lambda *_, **__: SimpleNamespace(json=lambda **hook: json.loads(body, **hook)))
+    with pytest.raises(CloudUnreachableError, match="the list of bucket has no end"):
+        list(store.names(GcpProjectApi(GcpAccess(project="p")), "bucket", "evidence/", 100))
