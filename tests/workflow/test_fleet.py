@@ -300,6 +300,25 @@ def test_its_life_through_the_command_line(groups: AwsGroups | GcpGroups, call: 
     assert call("fleet", "status", "ff")[0] == 2
 
 
+@pytest.mark.parametrize("changed", ["profile", "lock", "earlier"])
+def test_a_fleet_of_another_release_is_removed(
+    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], own_home: Path, changed: str
+) -> None:
+    assert call(*words)[0] == 0
+    path = own_home / "fleets" / "ff.json"
+    record = json.loads(path.read_text())
+    record[changed] = [{"of_another_release": True}] if changed == "earlier" else {"of_another_release": True}
+    path.write_text(json.dumps(record))
+    for verb in (("status",), ("scale", "2"), ("extend", "1h"), ("roll",)):
+        code, _, err = call("fleet", verb[0], "ff", *verb[1:])
+        assert "error[internal]" not in err, (verb, err)
+        assert code == 0 or "hint: " in err, (verb, err)
+    # A record that cannot be read is none; what carries the tags is found all the same, as the hint says.
+    code, _, err = call(*(("down", "ff", "--yes", "--rehearse") if changed == "earlier" else ("fleet", "down", "ff", "--yes")))
+    assert code == 0, err
+    assert groups.left() == []
+
+
 @pytest.mark.parametrize("where", ["aws"])
 def test_a_fleet_whose_tags_are_late_is_not_called_gone(cloud: Rehearsal, groups: AwsGroups, call: Call, words: tuple[str, ...]) -> None:
     control.ask(cloud, "settings", method="PUT", body={"tags_s": 600.0})

@@ -165,8 +165,8 @@ class GcpCloud:
         for number in range(self._failures[token], _MOST_TRIES):
             self._failures[token] = number
             operation = self._request(order, names, requests.request_id(token, str(number)))
-            failed = operation.status.name == "DONE" and operation.error.errors and operation.insert_time
-            if not failed or dt.datetime.fromisoformat(operation.insert_time) >= started:
+            began = base.parsed_deadline(operation.insert_time)
+            if operation.status.name != "DONE" or not operation.error.errors or began is None or began >= started:
                 break
         return operation
 
