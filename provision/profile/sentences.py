@@ -4,6 +4,7 @@ No word of pydantic's, of Python's or of a regular expression is shown. `SENTENC
 `IMPOSSIBLE` says why it cannot raise the others; a test holds that each kind that pydantic lists is in one of them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,7 @@ from provision.profile.nearest import instead_of
 
 _MAX_QUOTED: Final = 60
 _MOST_BITS: Final = 200
+_CREDENTIALS: Final = re.compile(r"//[^/\s]*@")
 _UNITS: Final = {
     "_gb": "a whole number of GB",
     "_h": "a whole number of hours",
@@ -66,10 +68,11 @@ class Case:
 
 
 def quote(value: Any) -> str:
-    """A value for a message: short, and without characters that a terminal would obey."""
+    """A value for a message: short, without characters that a terminal would obey, and without the name and password of an address."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python refuses to write one of thousands of digits
         value = "a number of too many digits"
     text = ascii(value) if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
+    text = _CREDENTIALS.sub("//…@", text)
     return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
 
 

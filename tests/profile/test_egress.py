@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from provision.errors import ProfileInvalidError
 from provision.profile import load
 from provision.profile.egress import Egress, environment, files, fingerprints, subjects
 from provision.profile.model import Profile, Sources
@@ -36,6 +39,17 @@ METADATA = {"169.254.169.254", "metadata.google.internal", "fd00:ec2::254", "loc
 def test_what_would_leak_or_break_is_refused(keys: dict[str, object], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         Sources.model_validate(keys)
+
+
+@pytest.mark.parametrize("address", ["http://ada:s3cret@proxy.example.org:3128", "https://ada:s3cret@[proxy", "//s3cret@"])
+def test_the_refusal_does_not_repeat_the_password(tmp_path: Path, address: str) -> None:
+    """What is refused here lands in the logs of a CI."""
+    path = tmp_path / "p.yml"
+    path.write_text(load.find("t4-train").read_text() + f"\nsources:\n  proxy: {address}\n")
+    with pytest.raises(ProfileInvalidError) as error:
+        load.load(path)
+    assert "sources.proxy" in error.value.message
+    assert "s3cret" not in f"{error.value.message} {error.value.hint} {error.value.detail}"
 
 
 def test_a_profile_that_names_none_keeps_the_digest_that_was_signed() -> None:
