@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import contextlib
 import json
 import os
 import signal
@@ -306,7 +307,8 @@ class Clients:
         pid, out = self.start(do, name, **job)
         while not out.exists():
             if control.ask(self.rehearsal, "faults")[0]["held"]:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it ended without waiting for that answer
+                    os.kill(pid, signal.SIGKILL)
                 break
             time.sleep(0.02)
         code = self.ended()
