@@ -7,13 +7,12 @@ import click
 
 from provision.cli import echo, options
 from provision.cli.progress import narration
+from provision.clouds.base import Answer
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE
-from provision.launch.ask import ask_clouds
 from provision.launch.journal import check_name
-from provision.launch.ours import Ours
 from provision.launch.place import check_any, check_has_places
 from provision.launch.place import options as places
-from provision.launch.plan import plan
+from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.profile import load
 from provision.profile.exact import refuse_vanished
 from provision.report.plan import as_dict, as_text
@@ -54,9 +53,7 @@ def command(
     now = dt.datetime.now(dt.UTC)
     violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source), cheapest=cheapest)
-    with narration() as narrator:
-        connect = Session.open().connect(rehearsal=rehearse, start=True, say=narrator.say) if ask else None
-        answers = ask_clouds(planned, Ours(connect, narrator.say)) if connect else {}
+    answers = _asked(planned, rehearsal=rehearse) if ask else {}
     unknown = any(answer.holds is None for each in answers.values() for answer in each)
     code = EXIT_USAGE if violations else EXIT_UNKNOWN if unknown else EXIT_OK
     if as_json:
@@ -76,3 +73,13 @@ def command(
     echo(text)
     check_any(planned, places(planned))
     ctx.exit(code)
+
+
+def _asked(planned: Plan, *, rehearsal: bool) -> dict[PlannedPlace, tuple[Answer, ...]]:
+    """What the clouds say of each place."""
+    from provision.launch.ask import ask_clouds  # noqa: PLC0415 - what speaks with clouds takes its time, and most plans ask nobody
+    from provision.launch.ours import Ours  # noqa: PLC0415
+
+    with narration() as narrator:
+        connect = Session.open().connect(rehearsal=rehearsal, start=True, say=narrator.say)
+        return ask_clouds(planned, Ours(connect, narrator.say))

@@ -5,7 +5,7 @@ Only plain YAML is accepted (`provision.profile.plain`).
 
 import difflib
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -176,3 +176,12 @@ def invalid(path: Path, problems: Sequence[Complaint]) -> ProfileInvalidError:
     )
     error.complaints = tuple(problems)
     return error
+
+
+def line_of(key: str, lines: Mapping[str, int]) -> tuple[int | None, bool]:
+    """The line of a dotted key, or of the nearest key above it that is in the file; and whether the key itself is there."""
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        if line := lines.get(".".join(parts[:length])):
+            return line, length == len(parts)
+    return None, False

@@ -22,7 +22,7 @@ from provision.review.policy import load as load_policy
 from provision.review.policy import parse as parse_policy
 from provision.review.rules import Violation
 from provision.review.where import Organisation
-from provision.verify.evidence import Approved, Reviewed
+from provision.verify.reviewed import Approved, Reviewed
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import exposure, software
-from provision.review.controls import controls, line_of
+from provision.review.controls import controls
 from provision.review.fleets import FLEET_QUESTION, fleet
 from provision.review.identities import ReadIdentities
 from provision.review.risks import RulesVerdict, gains, risks
@@ -110,6 +110,6 @@ def _logins(profile: Profile) -> tuple[str, ...]:
 def _waivers(profile: Profile, lines: Mapping[str, int]) -> tuple[WaiverItem, ...]:
     """The checks that are not demanded, each at its line."""
     return tuple(
-        WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
+        WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), load.line_of(f"verify.waivers.{number}", lines)[0])
         for number, w in enumerate(profile.verify.waivers)
     )

@@ -5,6 +5,7 @@ from typing import Final
 
 from provision.converge.declared import Change, declaration
 from provision.converge.roles import ROLES, all_roles
+from provision.profile import load
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.review.tree import ControlItem
@@ -87,15 +88,6 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
 }
 
 
-def line_of(key: str, lines: Mapping[str, int]) -> tuple[int | None, bool]:
-    """The line of a dotted key, or of the nearest key above it that is in the file; and whether the key itself is there."""
-    parts = key.split(".")
-    for length in range(len(parts), 0, -1):
-        if line := lines.get(".".join(parts[:length])):
-            return line, length == len(parts)
-    return None, False
-
-
 def controls(profile: Profile, lines: Mapping[str, int], changes: Sequence[Change]) -> tuple[ControlItem, ...]:
     """Every check in the order of the reports, with the keys, the role and the changes behind it."""
     roles = set(all_roles(profile, without_gpu=False))
@@ -111,7 +103,7 @@ def _control(check: Check, profile: Profile, lines: Mapping[str, int], changes: 
         check=check.id,
         title=check.title,
         keys=keys,
-        lines=tuple(line_of(key, lines)[0] for key in keys),
+        lines=tuple(load.line_of(key, lines)[0] for key in keys),
         role=role,
         tasks=sum(change.role == role for change in changes),
         tier=check.tier,

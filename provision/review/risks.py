@@ -15,10 +15,10 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.resolve import advice
 from provision.launch.plan import Plan
+from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.cluster import cluster_risks
-from provision.review.controls import line_of
 from provision.review.egress import way_out
 from provision.review.exposure import addresses_in
 from provision.review.fleets import fleet_risks
@@ -57,7 +57,7 @@ class _Register:
 
     def add(self, risk_id: str, severity: Severity, title: str, reason: str, *, narrower: str = "", key: str = "") -> None:
         """Add a risk; `key` is the dotted key of the profile that causes it."""
-        line, written = line_of(key, self._lines) if key else (None, False)
+        line, written = load.line_of(key, self._lines) if key else (None, False)
         self.risks.append(Risk(risk_id, severity, title, reason, narrower, key, line, written))
 
 

@@ -21,7 +21,6 @@ from provision.profile.model import Profile
 from provision.profile.pins import PackagePin, WheelPin
 from provision.profile.plain import KeyPath
 from provision.review import launch_rules
-from provision.review.controls import line_of
 from provision.review.policy import Policy, PolicyFile, Rule
 
 _TAGS: Final = frozenset(value for name, value in vars(base).items() if name.endswith("_TAG"))
@@ -99,7 +98,7 @@ def check(policy: Policy, plan: Plan, *, today: dt.date, lines: Mapping[str, int
         limit = getattr(policy, rule)
         for breach in breaches(case) if limit is not None and limit is not False else ():
             key = ".".join(map(str, breach.key))
-            line = line_of(key, lines or {})[0]
+            line = load.line_of(key, lines or {})[0]
             violations.append(Violation(rule, breach.reason, key, line, breach.certain, policy.reasons.get(rule, "")))
     return violations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from provision import __version__
 from provision.canonical import digest
@@ -15,6 +15,7 @@ from provision.paths import read_bounded
 from provision.verify.facts import Facts, parse
 from provision.verify.finding import Finding, Report
 from provision.verify.fleet import HostVerification
+from provision.verify.reviewed import EvidenceModel, Reviewed, Sha256
 
 SCHEMA: Final = "gpuprov-evidence/1"
 MADE_BY: Final = f"gpuprov {__version__}"
@@ -23,36 +24,8 @@ _CONTEXT: Final = ("made_by", "how", "review")
 MAX_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = "ask the person who ran `gpuprov verify --evidence` for the file again"
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
-
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-
-class Approved(_StrictModel):
-    """One approval of the review, as it was judged when the evidence was made."""
-
-    principal: str
-    outcome: str
-    key: str
-    signed_at: str
-    expires: str
-    why: str
-
-
-class Reviewed(_StrictModel):
-    """The review that the evidence belongs to: digests of its statement, profile and lock, and who approved it until when."""
-
-    statement: Sha256
-    profile: Sha256
-    lock: Sha256
-    required: int
-    counted: int
-    approvals: Annotated[tuple[Approved, ...], Field(strict=False)]
-
-
-class Conditions(_StrictModel):
+class Conditions(EvidenceModel):
     """Under which conditions the facts were judged, so that they can be judged again: which checks, and on which day (ISO 8601)."""
 
     only: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -76,7 +49,7 @@ def _with_findings(report: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
-class _HostRecord(_StrictModel):
+class _HostRecord(EvidenceModel):
     host: str
     report: Annotated[dict[str, Any], AfterValidator(_with_findings)]
     facts: dict[str, Any] | None
@@ -86,7 +59,7 @@ class _HostRecord(_StrictModel):
     findings_sha256: Sha256
 
 
-class _EvidenceFile(_StrictModel):
+class _EvidenceFile(EvidenceModel):
     schema_version: Annotated[Literal["gpuprov-evidence/1"], Field(alias="schema")]
     made_by: Annotated[str, StringConstraints(max_length=100)]
     how: Conditions

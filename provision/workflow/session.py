@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from provision import clouds, paths
 from provision.catalog import read
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
-from provision.host.ssh import Target
-from provision.host.sshconfig import SshHome
 from provision.launch.audit import AuditLog
 from provision.launch.journal import Journal, Record, check_name
 from provision.profile import load, lockfile
@@ -21,6 +19,8 @@ from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
 
 if TYPE_CHECKING:
+    from provision.host.ssh import Target
+    from provision.host.sshconfig import SshHome
     from provision.launch.regions import Connect
 
 _FEW: Final = 8  # names that a message can list
@@ -71,6 +71,8 @@ class Session:
     @classmethod
     def open(cls) -> Session:
         """The session of the folder that `paths.state_dir` names."""
+        from provision.host.sshconfig import SshHome  # noqa: PLC0415 - loads asyncio, and whoever plans or locks opens no session
+
         state = paths.state_dir()
         return cls(state, Journal(state / "launches"), SshHome(state / "ssh"))
 

@@ -87,14 +87,11 @@ def _refreshed_price(instance_type: str, region: str, gpu: str, count: int) -> P
 
 def n1_size(machine_type: str) -> tuple[int, float] | None:
     """The vCPUs and GB of memory of an N1 type; None for another family, and for a size that N1 does not have."""
-    n1 = data.gcp().n1
-    sizes = {
-        f"n1-{kind}-{vcpus}": (vcpus, vcpus * ratio)
-        for kind, ratio in n1.gb_per_vcpu.items()
-        for vcpus in n1.vcpus
-        if vcpus >= n1.smallest[kind]
-    }
-    return sizes.get(machine_type)
+    n1, (_, kind, vcpus) = data.gcp().n1, [*machine_type.split("-"), "", ""][:3]
+    count = int(vcpus) if vcpus.isdecimal() else 0
+    if machine_type != f"n1-{kind}-{count}" or kind not in n1.gb_per_vcpu or count not in n1.vcpus or count < n1.smallest[kind]:
+        return None
+    return count, count * n1.gb_per_vcpu[kind]
 
 
 def sold_note(machine: GcpMachine) -> str:
