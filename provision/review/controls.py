@@ -115,8 +115,6 @@ def _control(check: Check, profile: Profile, lines: Mapping[str, int], changes: 
 
 def _why_not(check: Check, profile: Profile, roles: set[str]) -> str:
     """Why `verify` at the profile's tier will not judge a check; empty when it will."""
-    if check.id == "counters" and profile.gpu.counters == "admin-only":
-        return "the profile keeps performance counters for administrators"
     if check.id in _CONDITIONS and not _CONDITIONS[check.id][0](profile):
         return _CONDITIONS[check.id][1]
     if check.whole_gpus and profile.gpu.mig:

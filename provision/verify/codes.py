@@ -21,6 +21,12 @@ _APPLICATION: Final = frozenset(
 _LOOK_LATER: Final = frozenset({14, 37, 38, 43, 44, 45, 66, 67, 92, 93, 108, 121, 137, 141, 152, 153, 154, 157, 160, 161, 162, 163})
 
 
-def gravity(xid: int) -> Literal["hard", "soft", "ignored"]:
-    """Whether an XID asks for a look at the GPU, at the program, or at nothing."""
+# NVLink 5: the catalogue's severity is that of the line, Fatal or Nonfatal.
+_NVLINK5: Final = frozenset(range(144, 151))
+
+
+def gravity(xid: int, *, nonfatal: bool = False) -> Literal["hard", "soft", "ignored"]:
+    """Whether an XID asks for a look at the GPU, at the program, or at nothing; `nonfatal` is what its line says."""
+    if nonfatal and xid in _NVLINK5:
+        return "soft"
     return "ignored" if xid in _IGNORED else "soft" if xid in _APPLICATION | _LOOK_LATER else "hard"

@@ -14,15 +14,16 @@ from provision.verify.facts.gpu import require_gpu
 _PERFMON: Final = 1 << 38  # CAP_PERFMON in linux/capability.h
 _APPLY: Final = apply("counters", "writes it")
 _APPLY_GROUP: Final = apply("counters --role base", "makes the group, the command and its members")
+_CLOSE: Final = "the driver admits everybody: set NVreg_RestrictProfilingToAdminUsers=1 in /etc/modprobe.d, and reload it or reboot"
 _LIVE_HINT: Final = "/proc/driver/nvidia/params does not show it: look there on the host"
 
 
 def _counters(facts: Facts, profile: Profile) -> Verdict:
     access = profile.gpu.counters
-    if access == "admin-only":
-        return not_applicable("the profile keeps performance counters for administrators")
     require_gpu(facts)
     counters = facts.read(CountersFacts)
+    if access == "admin-only":
+        return _for_root(counters)
     if profile.verify.tier == "quick":
         return _live(counters, "1" if access == "group" else "0")
     return _for_group(counters) if access == "group" else _for_all(counters)
@@ -36,6 +37,17 @@ def _live(counters: CountersFacts, setting: str) -> Verdict:
     if live != setting:
         return fails(expected, f"live {live}", f"{_APPLY}; then reboot or reload the driver")
     return not_applicable(f"live {live}; not tried as an ordinary user: tier quick runs no profiler, tier standard does")
+
+
+def _for_root(counters: CountersFacts) -> Verdict:
+    expected = "performance counters closed to ordinary users, in the driver and when one of them tries"
+    user = counters.as_user
+    observed = f"live {counters.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
+    if counters.live == "0" or (user.outcome == "open" and not _proves_nothing(user)):
+        return fails(expected, observed, _CLOSE)
+    if counters.live is None:
+        return unknown(expected, observed, _LIVE_HINT)
+    return passes(expected, observed)
 
 
 def _for_all(counters: CountersFacts) -> Verdict:
@@ -73,7 +85,7 @@ def _for_group(counters: CountersFacts) -> Verdict:
     observed = f"live {counters.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
     observed += f", as a member: {group.outcome if group else 'no with-counters'}"
     if counters.live == "0" or (user.outcome == "open" and not _proves_nothing(user)):
-        return fails(expected, observed, "the driver admits everybody: set NVreg_RestrictProfilingToAdminUsers=1 and reload it")
+        return fails(expected, observed, _CLOSE)
     if group is None or not group.members:
         return fails(expected, observed, _APPLY_GROUP)
     if group.outcome == "refused":
@@ -123,5 +135,5 @@ def _only_perfmon(capabilities: str | None) -> bool:
 
 CHECKS = (
     Check("counters-on-disk", "the next load of the driver has the profile's choice", _on_disk, role="counters", needs_gpu=True),
-    Check("counters", "ordinary users may read performance counters", _counters, role="counters", needs_gpu=True),
+    Check("counters", "those whom the profile names may read performance counters", _counters, role="counters", needs_gpu=True),
 )

@@ -148,8 +148,10 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
     for event in log.events:
         gpu = next((f"GPU {index} ({event.pci})" for pci, index in indices.items() if event.pci and event.pci in pci), event.pci or "a GPU")
         times = f", {event.count} times" if event.count > 1 else ""
-        grave = gravity(event.code)
-        words[grave].append(f"XID {event.code} on {gpu}{times}" + (f": {event.last}" if grave == "hard" else ""))
+        grave = gravity(event.code, nonfatal=event.nonfatal)
+        words[grave].append(
+            f"XID {event.code}{' (nonfatal)' if event.nonfatal else ''} on {gpu}{times}" + (f": {event.last}" if grave == "hard" else "")
+        )
     observed = f"{log.source}: " + ("; ".join(words["hard"] + words["soft"] + words["ignored"]) or "none")
     if words["hard"]:
         return fails(expected, observed, "drain the host; NVIDIA's XID catalogue says whether to reset, reboot or replace")

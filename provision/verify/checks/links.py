@@ -74,7 +74,7 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
     )
 
 
-def _nvlink(facts: Facts, _profile: Profile) -> Verdict:
+def _nvlink(facts: Facts, profile: Profile) -> Verdict:
     gpus = devices(facts)
     if all(device.links.unsupported for device in gpus):
         return not_applicable("this GPU has no NVLink")
@@ -83,11 +83,19 @@ def _nvlink(facts: Facts, _profile: Profile) -> Verdict:
     expected = "every GPU with as many NVLinks up as its siblings, and none without"
     up = [(device.links_up.count(), device.links.count()) for device in gpus]
     observed = ", ".join(f"GPU {index}: {active} of {links}" for index, (active, links) in enumerate(up))
+    if not any(active for active, _ in up) and not _soldered(facts, profile):
+        return not_applicable(f"no bridge connects these cards: {observed}")
     # Not all links need be used: on some boards 12 of 18 are, by design (azurehpc-health-checks, issue 162). Siblings decide.
     if len(set(up)) > 1 or not up[0][0]:
         hint = "see `nvidia-smi nvlink -s` and the kernel log for XID 74; on an NVSwitch system the fabric manager brings links up"
         return fails(expected, observed, hint)
     return passes(expected, observed)
+
+
+def _soldered(facts: Facts, profile: Profile) -> bool:
+    """Whether the board itself links its GPUs: cards for slots are linked by bridges, which may not be fitted (NVSentinel, issue 1481)."""
+    names = [str(device.name.value) for device in devices(facts)]
+    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or any("SXM" in name for name in names)
 
 
 def _fabric_on_disk(facts: Facts, profile: Profile) -> Verdict:

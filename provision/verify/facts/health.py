@@ -40,10 +40,14 @@ class GspFacts(Fact):
 
 
 class XidEvent(FactPart):
-    """A driver's complaint about one GPU, and how often it came; `pci` is empty where the line does not say."""
+    """A driver's complaint about one GPU, and how often it came; `pci` is empty where the line does not say.
+
+    `nonfatal` is what the line says of itself: one code of NVLink 5 is for faults and for what was corrected.
+    """
 
     pci: str
     code: Count
+    nonfatal: bool = False
     count: Annotated[int, Field(ge=1)]
     last: str
 

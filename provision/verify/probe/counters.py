@@ -17,15 +17,25 @@ OPTIONS = ("--seccomp-filter=/dev/null", "--version")
 VARIABLE = "MEMBERS_OWN"
 
 
+# From the weakest on: a file hides those of its name in the folders before its own. Then all of them count by name (modprobe.d(5)).
+MODPROBE = ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/usr/local/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d")
+
+
 def option(name="NVreg_RestrictProfilingToAdminUsers"):
     """The file that decides on an option (by default the counters') at the driver's next load, and its choice: the last file wins."""
     deciding = (None, None)
-    for folder in ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d"):
-        for path in sorted(glob.glob(folder + "/*.conf")):
-            for line in (read(path) or "").splitlines():
-                choice = re.match(r"\s*options\s+nvidia\S*\s(?:.*\s)?%s=(\d+)" % name, line)
-                deciding = (path, choice.group(1)) if choice else deciding
+    files = {os.path.basename(path): path for folder in MODPROBE for path in glob.glob(folder + "/*.conf")}
+    for _, path in sorted(files.items()):
+        for line in (read(path) or "").replace("\\\n", " ").splitlines():
+            # The kernel takes quotes off, and reads numbers as C does.
+            choice = re.match(r'\s*options\s+nvidia\S*\s(?:.*[\s"])?"?%s="?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)(?!\w)' % name, line)
+            deciding = (path, str(number(choice.group(1)))) if choice else deciding
     return deciding
+
+
+def number(text):
+    """A whole number as the kernel reads it."""
+    return int(text, 16 if "x" in text.lower() else 8 if text.startswith("0") else 10)
 
 
 def counters():

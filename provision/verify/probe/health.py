@@ -8,7 +8,10 @@ from device import field, filled, parts
 from run import Unknown, command, read
 
 REMAPPED = ("remapped_correctable", "remapped_uncorrectable", "remapped_pending", "remapped_failure")
-XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\)[^:]*: (\d+)")
+# Of a GPU that is split, the instance follows the address: kernel_rc.c of open-gpu-kernel-modules.
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\)[^:]*: (\d+)")
+# What NVLink 5 says besides its code, 144 to 150. No name of a program, which stands before it, is as long.
+NONFATAL = re.compile(r" Nonfatal\s+XC\d+ i\d+ Link")
 
 
 def memory_health(pynvml, ask, handle):
@@ -73,13 +76,13 @@ def xids():
     events = {}
     for line in lines:
         match = XID.search(line)
-        key = (match.group(1).lower(), int(match.group(2))) if match else None
+        key = (match.group(1).lower(), int(match.group(2)), bool(NONFATAL.search(line))) if match else None
         if not match and "NVRM" in line and "fallen off the bus" in line:
             where = re.search(r"GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})", line)
-            key = (where.group(1).lower() if where else "", 79)
+            key = (where.group(1).lower() if where else "", 79, False)
         if key:
             before = events.get(key, {"count": 0})
-            events[key] = {"pci": key[0], "code": key[1], "count": before["count"] + 1, "last": line.strip()[:200]}
+            events[key] = {"pci": key[0], "code": key[1], "nonfatal": key[2], "count": before["count"] + 1, "last": line.strip()[:200]}
     # dmesg's ring and a rotated journal lose their beginning first, where every boot prints its version.
     complete = any("Linux version" in line for line in lines[:50])
     return {"source": source, "complete": complete, "events": [events[key] for key in sorted(events)]}

@@ -5,6 +5,7 @@ from .table import Case, Text, table, texts
 
 GROUP = {"gpu__counters": "group"}
 MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "taken": [], "outcome": "open", "said": ""}
+ROOT = {"gpu__counters": "admin-only"}
 CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
 QUICK = {"verify__tier": "quick"}
 OPEN = "performance counters open to ordinary users: on disk, in the driver, and when one of them tries"
@@ -45,7 +46,16 @@ CASES: list[Case] = [
     ("counters", {"counters__as_user__outcome": "root-only"}, {}, "unknown", "root-only"),
     ("counters", {"counters__as_user__outcome": "failed"}, {}, "unknown", "failed"),
     ("counters", {"counters__live": None}, {}, "unknown", "unreadable"),
-    ("counters", {}, {"gpu__counters": "admin-only"}, "not-applicable", ""),
+    # For root alone: what the driver does now counts, and what somebody gets.
+    ("counters", {}, ROOT, "fail", "=live 0, ncu as ubuntu: open"),
+    ("counters", {"counters__as_user__outcome": "refused"}, ROOT, "fail", "=live 0, ncu as ubuntu: refused"),
+    ("counters", CLOSED, ROOT, "pass", "=live 1, ncu as ubuntu: refused"),
+    ("counters", {**CLOSED, "counters__as_user__outcome": "no-ncu"}, ROOT, "pass", "live 1, ncu as ubuntu: no-ncu"),
+    ("counters", {**CLOSED, "counters__as_user__outcome": "open"}, ROOT, "fail", "=live 1, ncu as ubuntu: open"),
+    ("counters", {**CLOSED, "counters__as_user": {"outcome": "open", "user": "root", "said": ""}}, ROOT, "pass", "ncu as root: open"),
+    ("counters", {**CLOSED, "counters__live": None}, ROOT, "unknown", "=live unreadable, ncu as ubuntu: refused"),
+    ("counters", {"gpu": good.NO_GPU}, ROOT, "unknown", "no NVIDIA GPU"),
+    ("counters", {"counters__live": "1", "counters__as_user__outcome": "not-tried"}, {**ROOT, **QUICK}, "pass", "live 1"),
     ("counters", {**CLOSED, "counters__as_group": MEMBER}, GROUP, "pass", "as a member: open"),
     ("counters", {"counters__as_group": MEMBER}, GROUP, "fail", "live 0"),
     ("counters", CLOSED, GROUP, "fail", "no with-counters"),

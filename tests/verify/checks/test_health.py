@@ -6,6 +6,11 @@ from .. import good  # noqa: TID252 - the tests have no root package
 from .table import H100, NOT_SUPPORTED, Case, Text, gpu, image_has, table, texts, two
 
 
+def nonfatal(code: int) -> dict[str, Any]:
+    (event,) = xid(code)["xids__events"]
+    return {"xids__events": [{**event, "nonfatal": True}]}
+
+
 def xid(code: int, pci: str = "0000:00:1e", count: int = 1) -> dict[str, Any]:
     """One complaint in the kernel log."""
     return {"xids__events": [{"pci": pci, "code": code, "count": count, "last": f"NVRM: Xid (PCI:{pci}): {code}, pid=7, what it said"}]}
@@ -156,6 +161,9 @@ CASES: list[Case] = [
     ("xid", xid(31), {}, "warn", "=journalctl -k: XID 31 on GPU 0 (0000:00:1e)"),
     ("xid", xid(79, pci="0000:00:1f"), {}, "fail", "XID 79 on 0000:00:1f: NVRM: Xid (PCI:0000:00:1f): 79"),
     ("xid", {**xid(31), "xids__complete": False}, {}, "warn", "XID 31"),
+    *[("xid", nonfatal(code), {}, "warn", f"XID {code} (nonfatal) on GPU 0") for code in range(144, 151)],
+    # The word counts where NVLink 5 says it, and nowhere else.
+    *[("xid", nonfatal(code), {}, "fail", f"XID {code} (nonfatal) on GPU 0") for code in (79, 143, 151)],
     *[("xid", xid(code), {}, "pass", f"=journalctl -k: XID {code} on GPU 0 (0000:00:1e)") for code in IGNORED],
     *[("xid", xid(code), {}, "warn", f"=journalctl -k: XID {code} on GPU 0 (0000:00:1e)") for code in SOFT],
     *[("xid", xid(code), {}, "fail", f"XID {code} on GPU 0") for code in range(1, 170) if code not in {*IGNORED, *SOFT}],

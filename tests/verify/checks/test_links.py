@@ -21,6 +21,7 @@ BLACKWELL = {**EIGHT, "gpu__model": "b200"}
 DISK = {"fabric_on_disk": {"packages": SAME, "module": "580.95.05", "unit": MANAGER}}
 OPEN = {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666, "/dev/nvidia-uvm": 0o666}
 FABRIC = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
+DARK: dict[str, Any] = {"links": 18, "links_up": 0}
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -45,7 +46,11 @@ CASES: list[Case] = [
     ("nvlink", gpu(**LINKED), {}, "not-applicable", "one GPU"),
     ("nvlink", two(good.GOOD, LINKED, LINKED), {}, "pass", "GPU 1: 18 of 18"),
     ("nvlink", two(good.GOOD, LINKED, {"links": 18, "links_up": 17}), {}, "fail", "GPU 1: 17 of 18"),
-    ("nvlink", two(good.GOOD, {"links": 18, "links_up": 0}, {"links": 18, "links_up": 0}), {}, "fail", "0 of 18"),
+    # Cards for slots: nothing is broken where no bridge is fitted (NVIDIA/NVSentinel, issue 1481).
+    ("nvlink", two(good.GOOD, *[{**DARK, "name": "NVIDIA A100 80GB PCIe"}] * 2), {}, "not-applicable", "no bridge connects these cards"),
+    ("nvlink", two(good.GOOD, DARK, LINKED), {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, *[{**DARK, "name": "Tesla V100-SXM2-16GB"}] * 2), {}, "fail", "0 of 18"),
+    ("nvlink", {**two(good.GOOD, DARK, DARK), "fabric__switches": 4}, {}, "fail", "0 of 18"),
     ("nvlink", two(good.GOOD, LINKED, {"links": "x", "links_up": 0}), {}, "unknown", "no count"),
     ("fabric", {}, {}, "not-applicable", "no NVSwitch"),
     ("fabric", SWITCHED, {}, "pass", "GPU 0: joined"),

@@ -30,6 +30,42 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
     assert option == {"path": str(tmp_path / "b.conf"), "changed": (tmp_path / "b.conf").stat().st_mtime}
 
 
+@pytest.mark.parametrize(
+    ("line", "setting"),
+    [
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=0", "0"),
+        ('options nvidia "NVreg_RestrictProfilingToAdminUsers=0"', "0"),  # illinois-scicomp/machine-shop-maintenance, update.sh
+        ('options nvidia NVreg_RestrictProfilingToAdminUsers="0"', "0"),
+        ('options nvidia NVreg_Other=1 "NVreg_RestrictProfilingToAdminUsers=0" NVreg_Else=2', "0"),
+        ("options nvidia-current NVreg_RestrictProfilingToAdminUsers=0", "0"),  # what Debian calls the module
+        ("options nvidia \\\n  NVreg_RestrictProfilingToAdminUsers=0", "0"),
+        ("\toptions  nvidia   NVreg_RestrictProfilingToAdminUsers=0x0", "0"),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=00", "0"),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=0 NVreg_RestrictProfilingToAdminUsers=1", "1"),
+        ("# options nvidia NVreg_RestrictProfilingToAdminUsers=0", None),
+        ("options nvidia XNVreg_RestrictProfilingToAdminUsers=0", None),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=08", None),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=off", None),
+        ("NVreg_RestrictProfilingToAdminUsers=0", None),  # puppet-magic_castle, issue 348: without the word `options` it is no option
+    ],
+)
+def test_an_option_is_read_as_the_kernel_reads_it(probe: Any, tmp_path: Path, monkeypatch: Any, line: str, setting: str | None) -> None:
+    (tmp_path / "a.conf").write_text(f"{line}\n")
+    monkeypatch.setattr(probe.counters, "MODPROBE", (str(tmp_path),))
+    assert probe.counters.option()[1] == setting
+
+
+def test_files_of_options_count_by_name_and_hide_those_of_the_same_name(probe: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    vendor, own = tmp_path / "usr", tmp_path / "etc"
+    for path, value in {vendor / "a.conf": 0, vendor / "z.conf": 1, own / "m.conf": 0, own / "z.conf": None}.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("" if value is None else f"options nvidia NVreg_RestrictProfilingToAdminUsers={value}\n")
+    monkeypatch.setattr(probe.counters, "MODPROBE", (str(vendor), str(own)))
+    assert probe.counters.option() == (str(own / "m.conf"), "0")
+    (own / "z.conf").unlink()
+    assert probe.counters.option() == (str(vendor / "z.conf"), "1")
+
+
 @pytest.fixture
 def asked(probe: Any, bin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Commands that are not run: each is remembered, and ends as the test says by a word in it."""

@@ -68,6 +68,10 @@ LOG = """[    0.000000] Linux version 6.8.0
 [   62.2] NVRM: Xid (PCI:0000:9b:00): 31, pid=4712, name=python, Ch 00000008
 [   63.0] NVRM: Xid (0000:03:00): 14, Channel 00000001
 [   64.0] NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 10 (0x004505c6 0x00000000)
+[   64.1] NVRM: Xid (PCI:0018:01:00): 149, pid=876767, name=ray::WorkerDict, NETIR_LINK_EVT Nonfatal XC0 i0 Link 13 (0x0409a0c2)
+[   64.2] NVRM: Xid (PCI:0018:01:00): 145, pid=1, name=X Nonfatal XC0 , RLW_SRC_TRACK Fatal XC0 i0 Link 00 (0x00000007 0x00000001)
+[   64.3] NVRM: Xid (PCI:0000:07:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No
+[   64.4] NVRM: Xid (PCI:0000:07:00 GPU-I:01 GPU-CI:02): 13, pid=9, name=a, Graphics Exception
 [   65.0] NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
 [   66.0] NVRM: The NVIDIA GPU 0000:b3:00.0
                NVRM: (PCI ID: 10de:26b5) installed in this system has
@@ -81,12 +85,16 @@ def test_the_kernel_log_is_counted_by_gpu_and_code_and_one_that_fell_off_is_79(p
     tool(bin_folder, "dmesg", f'while read -r line; do echo "$line"; done < {bin_folder}/log')
     found = probe.health.xids()
     assert (found["source"], found["complete"]) == ("dmesg", True)
-    assert [(event["pci"], event["code"], event["count"]) for event in found["events"]] == [
-        ("", 79, 1),
-        ("0000:03:00", 14, 1),
-        ("0000:3b:00", 79, 1),
-        ("0000:9b:00", 31, 2),
-        ("0018:01:00", 149, 1),
+    assert [(event["pci"], event["code"], event["nonfatal"], event["count"]) for event in found["events"]] == [
+        ("", 79, False, 1),
+        ("0000:03:00", 14, False, 1),
+        ("0000:07:00", 13, False, 1),
+        ("0000:07:00", 94, False, 1),
+        ("0000:3b:00", 79, False, 1),
+        ("0000:9b:00", 31, False, 2),
+        ("0018:01:00", 145, False, 1),
+        ("0018:01:00", 149, False, 1),
+        ("0018:01:00", 149, True, 1),
     ]
 
 
