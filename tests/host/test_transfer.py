@@ -104,3 +104,15 @@ def test_what_comes_from_a_host_is_nobody_s_program_with_more_rights_and_no_devi
     states = {path.name: path.lstat() for path in (tmp_path / "back").iterdir()}
     assert {name: oct(state.st_mode & 0o7777) for name, state in states.items()} == {"program": "0o755", "data": "0o640"}
     assert {state.st_uid for state in states.values()} == {os.getuid()}
+
+
+def test_what_a_host_says_is_part_of_the_error_and_does_not_reach_the_terminal_as_it_is(
+    box: Target, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    noise = "head -c 99999 /dev/zero | tr '\\0' x >&2; printf '\\n\\033]0;pwn\\007\\n' >&2; exec sh -c \"$*\""
+    remote_end(tmp_path / "bin with space", noise)
+    with pytest.raises(HostUnreachableError, match="rsync ended with 23: ") as caught:
+        pull(box, [str(tmp_path / "missing")], str(tmp_path / "there"), delete=False, dry_run=False)
+    assert capfd.readouterr() == ("", "")
+    assert "missing" in caught.value.detail
+    assert len(caught.value.detail) <= 4000
