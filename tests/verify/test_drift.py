@@ -8,9 +8,10 @@ from provision.errors import UsageError
 from provision.host.ssh import Target
 from provision.verify.checks import CHECKS
 from provision.verify.drift import MEASURING, any_broke, drifts, require_comparable
-from provision.verify.evidence import Conditions, Evidence, HostEvidence, Reviewed
+from provision.verify.evidence import Conditions, Evidence, HostEvidence
 from provision.verify.finding import Finding, Outcome, Report
 from provision.verify.fleet import REACHABLE, Expectation, HostVerification
+from provision.verify.reviewed import Reviewed
 
 from . import good
 

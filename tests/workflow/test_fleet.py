@@ -319,13 +319,15 @@ def test_a_fleet_of_another_release_is_removed(
     assert groups.left() == []
 
 
-@pytest.mark.parametrize("where", ["aws"])
-def test_a_fleet_whose_tags_are_late_is_not_called_gone(cloud: Rehearsal, groups: AwsGroups, call: Call, words: tuple[str, ...]) -> None:
-    control.ask(cloud, "settings", method="PUT", body={"tags_s": 600.0})
+def test_a_fleet_that_is_shown_late_is_not_called_gone(
+    cloud: Rehearsal, groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], where: str
+) -> None:
+    late = "tags_s" if where == "aws" else "gce_unseen_s"
+    control.ask(cloud, "settings", method="PUT", body={late: 600.0})
     assert call(*words)[0] == 0
     code, _, err = call("fleet", "down", "ff", "--yes")
-    assert (code, "has the fleet 'ff' and does not show its tags yet" in err) == (4, True)
-    control.ask(cloud, "settings", method="PUT", body={"tags_s": 0.0})
+    assert (code, "has the fleet 'ff' and does not show its tags yet" in err) == (4, True), err
+    control.ask(cloud, "settings", method="PUT", body={late: 0.0})
     assert call("fleet", "down", "ff", "--yes")[0] == 0
     assert (groups.left(), groups.all()) == ([], [])
 
