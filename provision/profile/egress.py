@@ -58,9 +58,10 @@ def _authority(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
+_PORT: Final = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # 1 to 65535
 ProxyUrl = Annotated[
     str,
-    StringConstraints(pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$"),
+    StringConstraints(pattern=rf"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{{0,251}}[A-Za-z0-9])?(:{_PORT})?$"),
     Field(description="an address such as http://proxy.example.org:3128, without a name and a password"),
     BeforeValidator(_no_credentials),
 ]

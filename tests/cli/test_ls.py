@@ -125,10 +125,15 @@ def test_one_odd_tag_hides_nothing_and_is_named(call: Call, cloud: Rehearsal, ta
     assert f"what the cloud says as its {field} is none" in found[odd]["notices"]
     assert found[odd]["deadline"] == ("?" if field == "deadline" else found[odd]["deadline"])
     assert call("cost")[0] != 70
+    code, out, err = call("sweep", "--rehearse", "--dry-run", "--all-owners")
+    assert code == 0, out + err
     if field == "deadline":
         assert call("extend", "x", "10m")[0] != 70
     assert call("down", "y", "--yes")[0] == 0
     assert [row["id"] for row in rows(call)] == [odd]
+    code, _, err = call("down", "x", "--yes")  # the journal knows its id
+    assert code == 0, err
+    assert rows(call) == []
 
 
 LOGIN = "debian\n  ProxyCommand sh -c 'touch ran'\n# "

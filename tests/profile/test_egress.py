@@ -23,6 +23,9 @@ METADATA = {"169.254.169.254", "metadata.google.internal", "fd00:ec2::254", "loc
         ({"proxy": "http://ada:secret@proxy.example.org:3128"}, "no name and password: a profile is signed and mailed around"),
         ({"proxy": "http://ada@proxy.example.org"}, "no name and password"),
         ({"proxy": "socks5://proxy.example.org"}, "pattern"),
+        ({"proxy": "http://proxy.example.org:65536"}, "pattern"),
+        ({"proxy": "http://proxy.example.org:99999"}, "pattern"),
+        ({"proxy": "http://proxy.example.org:0"}, "pattern"),
         ({"proxy": 'http://proxy";rm -rf /"'}, "pattern"),
         ({"proxy": "http://proxy.example.org:3128/$(id)"}, "pattern"),
         ({"no_proxy": [".example.org"]}, "sources.proxy names no proxy"),
@@ -50,6 +53,11 @@ def test_the_refusal_does_not_repeat_the_password(tmp_path: Path, address: str) 
         load.load(path)
     assert "sources.proxy" in error.value.message
     assert "s3cret" not in f"{error.value.message} {error.value.hint} {error.value.detail}"
+
+
+@pytest.mark.parametrize("port", [1, 80, 3128, 9999, 10000, 59999, 64999, 65499, 65529, 65535])
+def test_a_proxy_has_any_port(port: int) -> None:
+    assert Sources(proxy=f"http://proxy.example.org:{port}").proxy
 
 
 def test_a_profile_that_names_none_keeps_the_digest_that_was_signed() -> None:

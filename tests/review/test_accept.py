@@ -192,6 +192,19 @@ def test_what_another_version_is_said_to_have_found_is_not_believed(desk: Desk, 
     assert [finding["check"] for finding in json.loads(out)["parts"][0]["fails"]] == ["python3"]
 
 
+def test_facts_that_show_nothing_prove_nothing_whichever_version_is_named(desk: Desk) -> None:
+    """The report's very case: another version, no findings, and digests that hold."""
+
+    def nothing_seen(data: Any) -> None:
+        nothing_found(data)
+        data["hosts"][0]["facts"]["facts"]["python3"] = {"unknown": "nobody looked"}
+
+    assert desk.verify("e", *ONLY)[0] == 0
+    desk.forge("e", nothing_seen)
+    code, out, err = desk.accept("e", "--json")
+    assert (code, json.loads(out)["word"]) == (3, "not proven"), err
+
+
 def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:
     assert desk.verify("e", "--tier", "quick", "--without-gpu")[0] in {0, 1, 3}
     assert desk.accept("e")[0] in {0, 1, 3}

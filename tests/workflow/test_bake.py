@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from provision import paths
+from provision.clouds.aws import bakery
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.clouds.baked import LINE_TAG
@@ -123,6 +124,30 @@ def test_the_same_image_is_made_once(ec2: Any, call: Call, profile: str) -> None
     assert call(*make(profile))[0] == 0
     code, out, _ = call(*make(profile))
     assert (code, json.loads(out)["made"], len(images(ec2))) == (0, False, 1)
+    assert left(ec2) == NOTHING
+
+
+def test_an_image_whose_tags_are_late_is_ours_all_the_same(cloud: Rehearsal, ec2: Any, call: Call, profile: str) -> None:
+    settings(cloud, tags_s=2.0)
+    code, out, err = call(*make(profile))
+    assert code == 0, err
+    assert [image["ImageId"] for image in images(ec2)] == [json.loads(out)["image"]["id"]]
+    settings(cloud, tags_s=0.0)
+    assert left(ec2) == NOTHING
+    assert json.loads(call(*make(profile))[1])["image"]["id"] == json.loads(out)["image"]["id"]
+
+
+def test_an_image_whose_tags_do_not_come_is_not_called_somebody_s(
+    cloud: Rehearsal, ec2: Any, call: Call, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bakery, "_UNSEEN_S", 1.0)
+    settings(cloud, tags_s=600.0)
+    code, _, err = call(*make(profile))
+    assert (code, "does not show" in err, "by hand" in err) == (4, True, False), err
+    settings(cloud, tags_s=0.0)
+    code, out, err = call(*make(profile))
+    assert code == 0, err
+    assert [image["ImageId"] for image in images(ec2)] == [json.loads(out)["image"]["id"]]
     assert left(ec2) == NOTHING
 
 

@@ -490,6 +490,22 @@ def test_an_approval_covers_a_fleet_only_where_the_profile_plans_one(call: Call,
     assert (code, "approved without a fleet" in err) == ((0, False) if planned else (2, True)), err
 
 
+@pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize("where", ["aws"])
+def test_the_log_says_on_whose_approval_a_fleet_was_made(call: Call, profile: str, where: str, tmp_path: Path) -> None:
+    path, people, approved = Path(profile), People.make(tmp_path / "isa"), tmp_path / "approved"
+    path.write_text(path.read_text() + "fleet: {store: s3://a-store/x}\n")
+    assert call("review", profile, "-o", str(approved))[0] == 0
+    signed = bundle.read(approved)
+    sign.sign(signed, key=people.alice, principal="alice@example.com", days=30, now=dt.datetime.now(dt.UTC))
+    given = ("--bundle", str(approved), "--signers", str(people.signers), "--count", "2")
+    code, _, err = call("fleet", "up", *given, "--rehearse", where, "--without-gpu")
+    assert code == 0, err
+    intent = next(entry for entry in json.loads(call("log", "--json")[1])["entries"] if entry["event"] == "intent")
+    assert (intent["command"], intent["statement"]) == ("fleet up", signed.digest)
+    assert intent["approvals"] == [{"name": "alice@example.com", "signature": "holds"}]
+
+
 def test_members_are_listed_and_cost_what_their_profile_costs_to_the_deadline_of_the_group(
     groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], where: str
 ) -> None:

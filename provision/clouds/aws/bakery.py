@@ -118,12 +118,14 @@ class AwsBakery:
                     raise
                 image_id = ""
         one = {"Name": "image-id", "Values": [image_id]} if image_id else {"Name": "name", "Values": [request["Name"]]}
-        for image in poll_ec2(lambda: self._described([one]), bool, timeout_s=_UNSEEN_S):
+        for image in poll_ec2(lambda: self._described([one]), lambda found: any(each.digest for each in found), timeout_s=_UNSEEN_S):
+            if image_id and not image.digest:
+                break  # it is ours, and its tags are late
             if image.digest != recipe.digest(base.id):
                 msg = f"{image.id} in {self._api.region} has the name {image.name}, and is not of that digest"
                 raise ImageFailedError(msg, hint="somebody made or changed it by hand: deregister it, and run the same command again")
             return image
-        msg = f"{self._api.region} does not show the image {image_id or request['Name']}, which it accepted"
+        msg = f"{self._api.region} does not show the image {image_id or request['Name']}, which it accepted, or not its tags"
         raise ImageFailedError(msg, hint="run the same `gpuprov bake make` again; it goes on with that image once it shows")
 
     def wait(self, image: BakedImage, *, timeout_s: float, on_step: Step) -> BakedImage:

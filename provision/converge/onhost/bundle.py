@@ -23,6 +23,7 @@ SCHEMA = "gpuprov-bundle/1"
 LAYERS = ("engine", "config")
 MOST_LAYER = 64 << 20  # packed
 MOST_UNPACKED = 512 << 20
+MOST_DEEP = 40  # folders in each other
 MOST_FILES = 50_000
 SKEW_S = 600
 VERIFY_S = 30
@@ -93,7 +94,8 @@ def unpack(packed, folder):
             for member in archive:
                 files += 1
                 parts = member.name.split("/")
-                if member.name.startswith("/") or not all(parts) or {".", ".."} & set(parts) or "\0" in member.name or "\\" in member.name:
+                plain_name = all(parts) and not {".", ".."} & set(parts) and "\0" not in member.name and "\\" not in member.name
+                if not plain_name or len(parts) > MOST_DEEP:
                     raise RefusedBundle("path", "a layer holds the name %a" % member.name[:200])
                 if files > MOST_FILES:
                     raise RefusedBundle("bomb", "a layer holds more than %d files" % MOST_FILES)

@@ -126,12 +126,13 @@ def rows_of(region: str, settings: AwsSettings) -> Iterator[Row]:
             if "SnapshotKey" in given:
                 row["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] = True
             yield row
-    yield from (_made(row) for row in settings.made_images if row["Region"] == region)
+    yield from (_made(row, settings) for row in settings.made_images if row["Region"] == region)
 
 
-def _made(row: Row) -> Row:
-    """An image that a client made, in the state that it has by now."""
-    ready, tags = row["Ready"] <= time.time(), tags_of(row["Region"], row["ImageId"])
+def _made(row: Row, settings: AwsSettings) -> Row:
+    """An image that a client made, in the state that it has by now; its tags are shown as late as those of anything."""
+    ready, late = row["Ready"] <= time.time(), time.time() < row["Ready"] - settings.image_s + settings.tags_s
+    tags = {} if late else tags_of(row["Region"], row["ImageId"])
     state = "pending" if not ready else "failed" if row["Failure"] else "available"
     reason = {"StateReason": {"Code": "Client.InternalError", "Message": row["Failure"]}} if state == "failed" else {}
     whole = {**_row(row["Region"], row["ImageId"], OwnerId=_ACCOUNT), **row, "State": state, **reason}

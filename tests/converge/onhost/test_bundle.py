@@ -137,6 +137,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int =
         ([member("a/../../out")], "path"),
         ([member("./a")], "path"),
         ([member("a//b")], "path"),
+        ([member("a/" * 3000 + "b")], "path"),
         ([member("a", tarfile.SYMTYPE, "/etc")], "link"),
         ([member("a", tarfile.SYMTYPE, "..")], "link"),
         ([member("a", tarfile.LNKTYPE, "../../etc/passwd")], "link"),
