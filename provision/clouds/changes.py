@@ -40,6 +40,7 @@ ACCEPTED: Final = "accepted"
 UNANSWERED: Final = "unanswered"
 
 _listeners: list[Listener] = []
+_hooks: list[Callable[[], None]] = []
 _LOCK: Final = threading.Lock()
 
 
@@ -53,6 +54,24 @@ def heard_by(listener: Listener) -> Iterator[None]:
     finally:
         with _LOCK:
             _listeners.remove(listener)
+
+
+@contextlib.contextmanager
+def before_each(hook: Callable[[], None]) -> Iterator[None]:
+    """Call a function before each changing call within the block is sent, in the thread that sends it."""
+    with _LOCK:
+        _hooks.append(hook)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _hooks.remove(hook)
+
+
+def begin() -> None:
+    """Say that a changing call is about to be sent."""
+    for hook in tuple(_hooks):
+        hook()
 
 
 def is_heard() -> bool:

@@ -1,12 +1,13 @@
 """The attempts of one launch. Each is journalled before it is made, has a row, and leaves nothing behind where it fails."""
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from provision.clouds import base
+from provision.clouds import base, changes
 from provision.clouds.baked import Recipe
 from provision.clouds.base import TokenSpentError
 from provision.errors import CapacityError, CloudError, CloudUnreachableError, NameTakenError, QuotaExceededError
@@ -201,10 +202,17 @@ class Attempts:
         handle, full_order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
         had = tuple(machine.id for machine in self.record.machines if machine.cloud == option.cloud)
         full_order = replace(full_order, had=had, look_until=self._look_until)
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        pending = replace(pending, token=full_order.token(option.region), at=now)
-        self.record = self.record.trying(option.cloud, pending)
-        self.journal.put(self.record)
+        pending = replace(pending, token=full_order.token(option.region))
+        own_thread = threading.get_ident()
+
+        def note() -> None:
+            """Journal when something was asked for last: from then on a cloud has its time to show it."""
+            if threading.get_ident() == own_thread:  # another one clears a region that has no machine
+                now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+                self.record = self.record.trying(option.cloud, replace(pending, at=now))
+                self.journal.put(self.record)
+
+        note()
 
         def ask() -> list[base.Instance]:
             started = time.monotonic()
@@ -220,7 +228,8 @@ class Attempts:
 
         what = f"{option.first.place.instance_type} in {pending.zone or option.region}"
         try:
-            instances = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
+            with changes.before_each(note):
+                instances = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
         except CloudUnreachableError as error:
             error.hint += f"; a machine may run there: `gpuprov down {self.record.name}` removes it"
             raise

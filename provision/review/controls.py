@@ -1,13 +1,12 @@
 """From a key of the profile to the check that proves it: key → role → check → report, linked by the check's id."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from provision.converge.declared import Change, declaration
 from provision.converge.roles import ROLES, all_roles
 from provision.profile import load
 from provision.profile.model import Profile
-from provision.profile.signed import wants_signed
 from provision.review.tree import ControlItem
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import SPLIT, TIERS
@@ -50,42 +49,6 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "bench": ("verify.bench", "verify.bench_days"),
     "egress": ("sources.proxy", "sources.no_proxy", "sources.ca"),
 }
-# Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
-_CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
-    "data-disk": (lambda p: p.disks.data is not None, "the profile has no data disk"),
-    "users": (lambda p: bool(p.users), "the profile has no logins"),
-    "nvenc": (lambda p: p.stack.ffmpeg, "the profile does not ask for ffmpeg"),
-    "opencv-cuda": (lambda p: p.stack.opencv == "cuda", "the profile does not ask for OpenCV with CUDA"),
-    "gcc": (lambda p: "gcc" in p.stack.tools, "the profile does not ask for gcc"),
-    "tmux": (lambda p: "tmux" in p.stack.tools, "the profile does not ask for tmux"),
-    "clocks-at-boot": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
-    "application-clocks": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
-    "counters": (
-        lambda p: p.gpu.counters != "all-users" or p.verify.tier != "quick",
-        "needs `--tier standard`, because only a profiler shows what an ordinary user gets",
-    ),
-    "secure-boot": (wants_signed, "the profile asks for modules that are built on the host"),
-    "signed-modules": (wants_signed, "the profile asks for modules that are built on the host"),
-    "all-reduce": (lambda p: p.gpu.count > 1, "there is only one GPU"),
-    "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
-    "amp": (lambda p: p.stack.frameworks.pytorch is not None, "the profile does not ask for PyTorch"),
-    "python-packages": (
-        lambda p: p.stack.python is not None and p.stack.python.file is not None,
-        "the profile names no packages of its own",
-    ),
-    "containers-installed": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
-    "containers": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
-    "ray": (lambda p: p.stack.ray is not None, "the profile asks for no Ray cluster"),
-    "triton": (lambda p: "triton" in p.stack.extras, "the profile does not ask for Triton"),
-    "tensorrt": (lambda p: "tensorrt" in p.stack.extras, "the profile does not ask for TensorRT"),
-    "transformer-engine": (lambda p: "transformer-engine" in p.stack.extras, "the profile does not ask for Transformer Engine"),
-    "flash-attention": (lambda p: "flash-attn" in p.stack.extras, "the profile does not ask for FlashAttention"),
-    "cutlass": (lambda p: "cutlass" in p.stack.extras, "the profile does not ask for CUTLASS"),
-    "opencl": (lambda p: "opencl" in p.stack.extras, "the profile does not ask for OpenCL"),
-    "egress": (lambda p: bool(p.sources.proxy or p.sources.ca), "the profile names neither a proxy nor an authority"),
-    "bench": (lambda p: bool(p.verify.bench), "the profile demands no measurement"),
-    "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
-}
 
 
 def controls(profile: Profile, lines: Mapping[str, int], changes: Sequence[Change]) -> tuple[ControlItem, ...]:
@@ -115,8 +78,8 @@ def _control(check: Check, profile: Profile, lines: Mapping[str, int], changes: 
 
 def _why_not(check: Check, profile: Profile, roles: set[str]) -> str:
     """Why `verify` at the profile's tier will not judge a check; empty when it will."""
-    if check.id in _CONDITIONS and not _CONDITIONS[check.id][0](profile):
-        return _CONDITIONS[check.id][1]
+    if why := check.unasked(profile):
+        return why
     if check.whole_gpus and profile.gpu.mig:
         return SPLIT
     if check.role is not None and check.role not in roles:

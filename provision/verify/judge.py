@@ -95,6 +95,8 @@ def _without_facts(check: Check, tier: Tier, *, split: bool) -> Finding | None:
 
 
 def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: bool) -> Finding:
+    if not check.finds_unasked and (why := check.unasked(profile)):
+        return _finding(check, not_applicable(why))
     try:
         return _finding(check, check.judge(facts, profile))
     except NotObservedError as reason:

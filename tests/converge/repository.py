@@ -203,7 +203,7 @@ class RpmRepository(_Served):
         """
         for package in made:
             self._build(package)
-        self._run("createrepo_c", "--quiet", str(self.folder))
+        self._run("createrepo_c", "--quiet", "--general-compress-type=gz", str(self.folder))
         documents = [self._stream(name, names) for name, names in streams.items()]
         (self.folder.parent / "modules.yaml").write_text("".join(documents))
         self._list_streams()
@@ -213,7 +213,7 @@ class RpmRepository(_Served):
         key = self._key(by) if by else self.fingerprint
         (built,) = self.folder.glob(f"{name}-[0-9]*.rpm")
         self._run("rpmsign", "--define", f"_gpg_name {key}", "--define", "__gpg /usr/bin/gpg", "--resign", str(built))
-        self._run("createrepo_c", "--quiet", "--update", str(self.folder))
+        self._run("createrepo_c", "--quiet", "--general-compress-type=gz", "--update", str(self.folder))
         self._list_streams()
 
     def _list_streams(self) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+import time
 from typing import Any
 
 import pytest
 
-from provision.clouds import base
+from provision.clouds import base, changes
 from provision.clouds.base import TokenSpentError
 from provision.errors import (
     CapacityError,
@@ -57,6 +58,31 @@ def test_a_launch_ends_as_many_hours_after_its_beginning_as_the_profile_says(mem
     assert (order.count, order.minimum, order.first, order.launch_id) == (1, 1, 1, written.launch_id)
     assert [m.id for m in written.machines] == ["i-t4-train"]
     assert (written.pending, written.complete) == (None, True)
+
+
+def test_the_journal_knows_when_something_was_asked_for_last(memory: Memory, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch is several calls, each of which a cloud may show late; a client may die after any of them."""
+    memory[HERE].launches = [[machine("t4-train")]]
+    launch, moments = memory[HERE].launch, list[dt.datetime]()
+
+    def in_three_calls(order: base.Order) -> list[base.Instance]:
+        for _ in range(3):
+            time.sleep(0.002)
+            moments.append(dt.datetime.now(dt.UTC))
+            changes.begin()
+            written = record(launcher)
+            assert written is not None
+            assert written.pending is not None
+            assert dt.datetime.fromisoformat(written.pending.at) >= moments[-1].replace(microsecond=moments[-1].microsecond // 1000 * 1000)
+        return list(launch(order))
+
+    monkeypatch.setattr(memory[HERE], "launch", in_three_calls)
+    ensure(launcher)
+    assert len(moments) == 3
+    written = record(launcher)
+    changes.begin()
+    assert written is not None
+    assert (written.pending, record(launcher)) == (None, written)
 
 
 def test_no_capacity_goes_on_to_the_zones_and_then_to_the_next_region(memory: Memory, launcher: Launcher) -> None:

@@ -210,7 +210,6 @@ def test_1_what_the_profile_does_not_ask_for_is_listed_with_the_reason_and_is_no
         "persistence-at-boot",
         "application-clocks",
         "clocks-at-boot",
-        "counters",
         "users",
         "extras",
         "build-tools",

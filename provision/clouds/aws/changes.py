@@ -33,8 +33,10 @@ def watch(events: Any, access: AwsAccess, client_of: ClientOf) -> None:
         client_of: makes the client that says who asks.
     """
 
-    def begins(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+    def begins(event_name: str, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
         context[_DRY] = bool(params.get("DryRun"))
+        if not context[_DRY] and not _READS.match(event_name.rpartition(".")[2]):
+            changes.begin()
 
     def tell(name: str, context: dict[str, Any], answer: str, request_id: str) -> None:
         _, service, operation = name.split(".")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import tenacity
 
-from provision.clouds.changes import ACCEPTED, UNANSWERED
+from provision.clouds.changes import ACCEPTED, UNANSWERED, begin
 from provision.clouds.digitalocean import changes
 from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.digitalocean.client import ApiAnswer, send
@@ -108,6 +108,8 @@ class DigitalOceanApi:
     def _once(self, action: str, where: str, query: dict[str, Any] | None, body: Any, path: dict[str, object]) -> Any:
         verb, template, scopes = OPERATIONS[action]
         call = in_place(action, where)
+        if verb != "GET":
+            begin()
         try:
             with cloud_errors(call):
                 answer = send(self.access, verb, template.format(**path), query, body)

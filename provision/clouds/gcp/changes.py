@@ -33,6 +33,7 @@ def telling(action: str, where: str, request_id: str) -> Iterator[Callable[[Any]
     def answered(operation: Any) -> None:
         tell(changes.ACCEPTED, operation)
 
+    changes.begin()
     try:
         yield answered
     except GoogleAPICallError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, NamedTuple, Self
 
+from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
 from provision.verify.facts import Facts, NotObservedError
@@ -40,6 +41,18 @@ WORST: Final[tuple[Outcome, ...]] = ("fail", "unknown", "warn", "pass")  # of th
 
 # A pure function; a missing fact raises NotObservedError, which makes the finding unknown.
 Judge = Callable[[Facts, Profile], Verdict]
+# Why a profile leaves a check nothing to prove; empty where it does not. The review says the same of it as `verify`.
+Unasked = Callable[[Profile], str]
+
+
+def always(_profile: Profile) -> str:
+    """For a check that every profile asks for."""
+    return ""
+
+
+def unless(asked: Callable[[Profile], object], why: str) -> Unasked:
+    """For a check that has nothing to prove unless the profile asks for it."""
+    return lambda profile: "" if asked(profile) else why
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,16 @@ class Check:
     unknown_hint: str = "see the reason; `gpuprov probe HOST` shows all facts"
     whole_gpus: bool = False  # whether it is about whole GPUs, and says nothing of GPUs that are split with MIG
     tier: Tier = "quick"  # the first at which it is judged; see FIRST_TIER in the probe for the facts
+    unasked: Unasked = always
+    finds_unasked: bool = False  # whether the facts are judged even then, for what is there and not asked for
+
+
+NO_FFMPEG: Final = unless(lambda p: p.stack.ffmpeg, "the profile does not ask for ffmpeg")
+
+
+def no_extra(name: str) -> Unasked:
+    """For a check of an optional component."""
+    return lambda profile: "" if name in profile.stack.extras else f"the profile does not ask for {read.extras()[name].title}"
 
 
 passes = partial(Verdict, "pass")

@@ -9,7 +9,7 @@ from provision.profile.model import Profile
 from provision.verify.bench.heard import BenchRun, replayed
 from provision.verify.bench.plan import FULL, recipes_of
 from provision.verify.bench.verdict import BenchVerdict, Past, judge
-from provision.verify.checks.base import SPLIT, Check, Verdict, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import SPLIT, Check, Verdict, fails, passes, unknown, unless, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.bench import BenchFacts
 from provision.verify.facts.gpu import devices
@@ -24,8 +24,6 @@ _EVERYWHERE: Final = {step.recipe for step in FULL if step.ranks in {"all", "eac
 
 def _bench(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.verify
-    if not asked.bench:
-        return not_applicable("the profile demands no measurement")
     recipes = recipes_of(asked.bench)
     expected = f"measured within {asked.bench_days} days, and no figure below its gate: {', '.join(recipes)}"
     if profile.gpu.mig:
@@ -116,5 +114,6 @@ CHECKS = (
         _bench,
         needs_gpu=True,
         unknown_hint=_MEASURE,
+        unasked=unless(lambda p: p.verify.bench, "the profile demands no measurement"),
     ),
 )

@@ -8,18 +8,16 @@ from typing import Final
 from provision.catalog import read
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, unless, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.boot import ModuleSignatureFacts, SecureBootFacts
 from provision.verify.facts.gpu import require_gpu
 
 _UNSIGNED: Final = "E"  # the kernel's letter for a module whose signature did not hold
-_NO_SIGNED: Final = "the profile asks for modules that are built on the host"
+_UNASKED: Final = unless(wants_signed, "the profile asks for modules that are built on the host")
 
 
 def _secure_boot(facts: Facts, profile: Profile) -> Verdict:
-    if not wants_signed(profile):
-        return not_applicable(_NO_SIGNED)
     expected = "Secure Boot is on, and the kernel is locked down"
     boot = facts.read(SecureBootFacts)
     required = profile.os.secure_boot == "required"
@@ -39,8 +37,6 @@ def _secure_boot(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _signed_modules(facts: Facts, profile: Profile) -> Verdict:
-    if not wants_signed(profile):
-        return not_applicable(_NO_SIGNED)
     require_gpu(facts)
     record = read.driver().signed_for(f"{profile.os.name} {profile.os.version}")
     if record is None:
@@ -76,6 +72,13 @@ def _signed_modules(facts: Facts, profile: Profile) -> Verdict:
 
 
 CHECKS = (
-    Check("secure-boot", "Secure Boot is on where the modules are signed", _secure_boot),
-    Check("signed-modules", "the loaded module is signed by the distribution", _signed_modules, role="nvidia_driver", needs_gpu=True),
+    Check("secure-boot", "Secure Boot is on where the modules are signed", _secure_boot, unasked=_UNASKED),
+    Check(
+        "signed-modules",
+        "the loaded module is signed by the distribution",
+        _signed_modules,
+        role="nvidia_driver",
+        needs_gpu=True,
+        unasked=_UNASKED,
+    ),
 )

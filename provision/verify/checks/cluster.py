@@ -5,13 +5,14 @@ from typing import Final
 
 from provision.profile.model import Profile
 from provision.profile.stack import RayCluster
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, unless
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.cluster import RayFacts
 
 _UNIT: Final = "gpuprov-ray.service"
 _ENVIRONMENTS: Final = "/opt/gpuprov/venvs/"
 _LOG: Final = f"see `journalctl -u {_UNIT}` on the host"
+_NO_CLUSTER: Final = "the profile asks for no Ray cluster"
 
 
 def _ray(facts: Facts, profile: Profile) -> Verdict:
@@ -64,7 +65,17 @@ def _not_asked(facts: Facts) -> Verdict:
         unit = facts.read(RayFacts).unit
         if unit.enabled or unit.active:
             return fails("in no Ray cluster", f"{_UNIT} starts: {unit.command}", apply("ray", "takes the host out of the cluster"))
-    return not_applicable("the profile asks for no Ray cluster")
+    return not_applicable(_NO_CLUSTER)
 
 
-CHECKS = (Check("ray", "the host is in the profile's Ray cluster", _ray, role="ray", needs_gpu=True),)
+CHECKS = (
+    Check(
+        "ray",
+        "the host is in the profile's Ray cluster",
+        _ray,
+        role="ray",
+        needs_gpu=True,
+        unasked=unless(lambda p: p.stack.ray, _NO_CLUSTER),
+        finds_unasked=True,
+    ),
+)

@@ -5,21 +5,19 @@ from typing import Final
 
 from provision.catalog import read
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown
+from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, unless
 from provision.verify.facts import Facts
 from provision.verify.facts.containers import ContainerProgram, ContainerRunFacts, ContainersFacts
 from provision.verify.facts.gpu import require_gpu
 
 _NOT_THERE: Final = 127  # a shell's exit code for a program that is not there
 _ADDED: Final = 65535 * 65536 // 2  # each of the probe's 65536 threads adds its number
-_NOTHING: Final = "the profile asks for no containers"
+_UNASKED: Final = unless(lambda p: p.stack.containers != "none", "the profile asks for no containers")
 _SHARED: Final = ", with the host's process ids, because this host mounts no /proc for others"
 
 
 def _installed(facts: Facts, profile: Profile) -> Verdict:
     engine = profile.stack.containers
-    if engine == "none":
-        return not_applicable(_NOTHING)
     toolkit = read.containers().toolkit
     expected = f"{engine}, NVIDIA's Container Toolkit {toolkit.release}, and its list of GPUs at boot"
     containers = facts.read(ContainersFacts)
@@ -37,8 +35,6 @@ def _installed(facts: Facts, profile: Profile) -> Verdict:
 
 def _runs(facts: Facts, profile: Profile) -> Verdict:
     engine = profile.stack.containers
-    if engine == "none":
-        return not_applicable(_NOTHING)
     opened = profile.gpu.counters == "all-users"
     expected = "a CUDA program in an ordinary user's container computes right on every GPU" + (", and reads counters" if opened else "")
     run = facts.read(ContainerRunFacts)
@@ -95,7 +91,7 @@ def _counters(expected: str, run: ContainerRunFacts, verdict: Verdict) -> Verdic
     return passes(expected, observed)
 
 
-_check = partial(Check, role="containers", needs_gpu=True)
+_check = partial(Check, role="containers", needs_gpu=True, unasked=_UNASKED)
 _BY_HAND: Final = "`gpuprov verify` asks for it; the probe by hand starts no container"
 CHECKS = (
     _check("containers-installed", "the container engine and NVIDIA's toolkit are there", _installed),

@@ -6,7 +6,7 @@ The table of verdicts is that of docs/sources/verification.md §2.1.
 from typing import Final
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, unless, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.counters import CountersFacts, UserAccess
 from provision.verify.facts.gpu import require_gpu
@@ -135,5 +135,16 @@ def _only_perfmon(capabilities: str | None) -> bool:
 
 CHECKS = (
     Check("counters-on-disk", "the next load of the driver has the profile's choice", _on_disk, role="counters", needs_gpu=True),
-    Check("counters", "those whom the profile names may read performance counters", _counters, role="counters", needs_gpu=True),
+    Check(
+        "counters",
+        "those whom the profile names may read performance counters",
+        _counters,
+        role="counters",
+        needs_gpu=True,
+        unasked=unless(
+            lambda p: p.gpu.counters != "all-users" or p.verify.tier != "quick",
+            "needs `--tier standard`, because only a profiler shows what an ordinary user gets",
+        ),
+        finds_unasked=True,  # a setting that is wrong is found without a profiler
+    ),
 )

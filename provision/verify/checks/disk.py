@@ -1,7 +1,9 @@
 """Disks: the data disk in its layers (mounted now, of its kind, mounted by the next boot, usable); a grown root disk, and room on it."""
 
+from typing import Final
+
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unless, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.disk import FileSystemsFacts, RootDiskFacts
 
@@ -12,10 +14,12 @@ _USABLE = 0.90
 _SLACK = 0.01
 
 
+_NO_DATA_DISK: Final = unless(lambda p: p.disks.data, "the profile asks for no data disk")
+
+
 def _data_disk(facts: Facts, profile: Profile) -> Verdict:
     disk = profile.disks.data
-    if disk is None:
-        return not_applicable("the profile asks for no data disk")
+    assert disk is not None  # noqa: S101 - it is asked for
     expected = f"{disk.filesystem} at {disk.mount}" + (f", {disk.size_gb} GB" if disk.size_gb else "")
     file_system = facts.read(FileSystemsFacts).at(disk.mount)
     hint = apply("storage", "sets it up")
@@ -61,7 +65,7 @@ def _root_grown(facts: Facts, _profile: Profile) -> Verdict:
 
 
 CHECKS = (
-    Check("data-disk", "the data disk is mounted, of its kind, and survives a reboot", _data_disk, role="storage"),
+    Check("data-disk", "the data disk is mounted, of its kind, and survives a reboot", _data_disk, role="storage", unasked=_NO_DATA_DISK),
     Check("root-grown", "the root file system fills its disk", _root_grown, role="storage"),
     Check("root-room", "the root disk has room", _root_room),
 )

@@ -4,9 +4,11 @@ import hashlib
 
 from provision.profile import egress
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unless
 from provision.verify.facts import Facts
 from provision.verify.facts.egress import EgressFacts
+
+_NEITHER = "the profile names neither a proxy nor an authority"
 
 
 def _egress(facts: Facts, profile: Profile) -> Verdict:
@@ -30,11 +32,20 @@ def _egress(facts: Facts, profile: Profile) -> Verdict:
         problems.append("the system's store lacks the authority")
     if problems:
         return fails(expected, "; ".join(problems), apply("sources", "puts it right"))
-    return passes(expected, "as it should be") if parts else not_applicable("the profile names neither a proxy nor an authority")
+    return passes(expected, "as it should be") if parts else not_applicable(_NEITHER)
 
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-CHECKS = (Check("egress", "downloads take the profile's way out", _egress, role="sources"),)
+CHECKS = (
+    Check(
+        "egress",
+        "downloads take the profile's way out",
+        _egress,
+        role="sources",
+        unasked=unless(lambda p: p.sources.proxy or p.sources.ca, _NEITHER),
+        finds_unasked=True,
+    ),
+)

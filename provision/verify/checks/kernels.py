@@ -1,10 +1,11 @@
 """Kernels that are not PyTorch's: a product of CUTLASS's headers, and a sum that OpenCL compiles. Each runs on every GPU."""
 
+from functools import partial
 from typing import Final
 
 from provision.catalog import read
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, computed, fails, not_applicable, not_compiled, passes, visible_gpus
+from provision.verify.checks.base import Check, Verdict, apply, computed, fails, no_extra, not_compiled, passes, visible_gpus
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.kernels import CutlassFacts, OpenClFacts, OpenClRun
@@ -14,8 +15,6 @@ _ICD_LIBRARY: Final = "libnvidia-opencl.so"
 
 
 def _cutlass(facts: Facts, profile: Profile) -> Verdict:
-    if "cutlass" not in profile.stack.extras:
-        return not_applicable("the profile does not ask for CUTLASS")
     own = f"sm_{read.gpu(profile.gpu.model).compute_capability.replace('.', '')}"
     trial = facts.read(CutlassFacts).trial
     expected = f"nvcc compiles a product of CUTLASS's for {' and '.join((trial and trial.gpus) or (own,))}, and it is right on every GPU"
@@ -35,8 +34,6 @@ def _cutlass(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _opencl(facts: Facts, profile: Profile) -> Verdict:
-    if "opencl" not in profile.stack.extras:
-        return not_applicable("the profile does not ask for OpenCL")
     expected = f"{_ICD} names NVIDIA's library, and a kernel that OpenCL compiles computes on every GPU"
     seen = facts.read(OpenClFacts)
     if not any(_ICD_LIBRARY in line for line in seen.named.values()):
@@ -74,7 +71,8 @@ def _ran(expected: str, run: OpenClRun, gpus: int) -> Verdict:
     return passes(expected, f"right on {len(run.devices)} GPU(s), {run.devices[0].device}")
 
 
+_check = partial(Check, role="extras", needs_gpu=True, tier="standard")
 CHECKS = (
-    Check("cutlass", "a product of CUTLASS's computes on every GPU", _cutlass, role="extras", needs_gpu=True, tier="standard"),
-    Check("opencl", "OpenCL computes on every GPU", _opencl, role="extras", needs_gpu=True, tier="standard"),
+    _check("cutlass", "a product of CUTLASS's computes on every GPU", _cutlass, unasked=no_extra("cutlass")),
+    _check("opencl", "OpenCL computes on every GPU", _opencl, unasked=no_extra("opencl")),
 )

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from provision.catalog import read
 from provision.profile.model import Profile
 from provision.verify.checks.base import (
     BROKEN,
@@ -14,7 +13,7 @@ from provision.verify.checks.base import (
     apply,
     dotted,
     fails,
-    not_applicable,
+    no_extra,
     over_all,
     passes,
     unknown,
@@ -87,10 +86,8 @@ def _flash_attention(device: PerfDeviceFacts) -> Verdict:
     return _one(part, _ATTENTION, part.version)
 
 
-def _judge(extra: str, expected: str, look: Callable[[PerfDeviceFacts], Verdict]) -> Callable[[Facts, Profile], Verdict]:
+def _judge(expected: str, look: Callable[[PerfDeviceFacts], Verdict]) -> Callable[[Facts, Profile], Verdict]:
     def judge(facts: Facts, profile: Profile) -> Verdict:
-        if extra not in profile.stack.extras:
-            return not_applicable(f"the profile does not ask for {read.extras()[extra].title}")
         require_gpu(facts)
         perf = facts.read(PerfFacts)
         results = []
@@ -107,18 +104,19 @@ CHECKS = (
     _check(
         "tensorrt",
         "TensorRT builds and runs engines in FP32, FP16 and INT8",
-        _judge("tensorrt", "a small network in FP32 as exact as FP32, in FP16 and INT8 as near to that as rounding allows", _tensorrt),
+        _judge("a small network in FP32 as exact as FP32, in FP16 and INT8 as near to that as rounding allows", _tensorrt),
+        unasked=no_extra("tensorrt"),
     ),
     _check(
         "transformer-engine",
         "Transformer Engine computes a layer in FP8",
-        _judge(
-            "transformer-engine", "a layer in BF16 and in FP8, each as near to the exact product as rounding allows", _transformer_engine
-        ),
+        _judge("a layer in BF16 and in FP8, each as near to the exact product as rounding allows", _transformer_engine),
+        unasked=no_extra("transformer-engine"),
     ),
     _check(
         "flash-attention",
         "FlashAttention computes what PyTorch's attention does",
-        _judge("flash-attn", "attention and its gradient, within 2 % of PyTorch's own in double precision", _flash_attention),
+        _judge("attention and its gradient, within 2 % of PyTorch's own in double precision", _flash_attention),
+        unasked=no_extra("flash-attn"),
     ),
 )

@@ -99,8 +99,6 @@ def _soldered(facts: Facts, profile: Profile) -> bool:
 
 
 def _fabric_on_disk(facts: Facts, profile: Profile) -> Verdict:
-    if not has_nvswitch(profile):
-        return not_applicable(why_not(profile))
     subnet = has_nvlink5(profile)
     expected = f"the fabric manager at the driver's own version{', the subnet manager of NVLink 5,' if subnet else ''} and its unit enabled"
     disk = facts.read(FabricOnDiskFacts)
@@ -177,6 +175,13 @@ CHECKS = (
     Check("device-nodes", "every user may open the GPU's device nodes", _nodes, needs_gpu=True),
     Check("pcie", "the link to the processor is as wide and fast as the card needs", _pcie, needs_gpu=True),
     Check("nvlink", "NVLinks are up", _nvlink, needs_gpu=True, whole_gpus=True),
-    Check("fabric-on-disk", "the fabric manager is installed for NVSwitches", _fabric_on_disk, role="fabric_manager", needs_gpu=True),
+    Check(
+        "fabric-on-disk",
+        "the fabric manager is installed for NVSwitches",
+        _fabric_on_disk,
+        role="fabric_manager",
+        needs_gpu=True,
+        unasked=lambda profile: "" if has_nvswitch(profile) else why_not(profile),
+    ),
     Check("fabric", "the NVSwitch fabric is up", _fabric, role="fabric_manager", needs_gpu=True),
 )

@@ -7,18 +7,17 @@ from collections import Counter
 
 from provision.profile.mig import slices
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, passes
+from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, passes, unless
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, NvmlFacts
 from provision.verify.facts.mig import MigReportFacts
 
 _WHOLE = "the profile asks for whole GPUs"
+_UNSPLIT = unless(lambda p: p.gpu.mig, _WHOLE)
 
 
-def _at_boot(facts: Facts, profile: Profile) -> Verdict:
-    if not profile.gpu.mig:
-        return not_applicable(_WHOLE)
+def _at_boot(facts: Facts, _profile: Profile) -> Verdict:
     expected = "gpuprov-mig.service splits the GPUs at boot"
     unit = facts.read(UnitFacts, "mig_unit")
     if unit.exists and unit.enabled:
@@ -71,6 +70,6 @@ def _words(names: tuple[str, ...]) -> str:
 
 
 CHECKS = (
-    Check("mig-at-boot", "the GPUs are split at boot", _at_boot, role="mig", needs_gpu=True),
-    Check("mig", "each GPU is split as the profile says", _mig, role="mig", needs_gpu=True),
+    Check("mig-at-boot", "the GPUs are split at boot", _at_boot, role="mig", needs_gpu=True, unasked=_UNSPLIT),
+    Check("mig", "each GPU is split as the profile says", _mig, role="mig", needs_gpu=True, unasked=_UNSPLIT, finds_unasked=True),
 )

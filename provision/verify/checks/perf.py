@@ -29,6 +29,7 @@ from provision.verify.checks.base import (
     passes,
     together,
     unknown,
+    unless,
     warns,
 )
 from provision.verify.facts import Facts
@@ -273,11 +274,15 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
     return over_all(facts, perf, profile, expected, results)
 
 
+_ONE: Final = "there is one GPU"
+_ALONE: Final = unless(lambda p: p.gpu.count > 1, _ONE)
+
+
 def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
     count = gpu_count(facts, perf, profile)
     if count == 1:
-        return not_applicable("there is one GPU")
+        return not_applicable(_ONE)
     reference, share = _reference(facts, perf, profile), read.gpus().acceptance.datasheet.all_reduce
     card, healthy = reference.card, reference.healthy.all_reduce_gb_s.get(count)
     gate = reference.gate(f"a correct sum over {count} GPUs, GB/s of its bus", healthy, card.nvlink_gb_s, share)
@@ -306,7 +311,7 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
     count = gpu_count(facts, perf, profile)
     if count == 1:
-        return not_applicable("there is one GPU")
+        return not_applicable(_ONE)
     expected = f"a batch split over {count} GPUs and gathered again, with the result of one GPU"
     split = perf.data_parallel
     if split.right is None:
@@ -324,6 +329,12 @@ CHECKS = (
     _check("gemm", "every GPU computes as fast as a healthy one", _gemm),
     _check("memory-bandwidth", "the memory of every GPU is as fast as a healthy one's", _memory),
     _check("host-copies", "copies between host and GPU are as fast as the link", _copies),
-    _check("all-reduce", "all GPUs sum together, correctly and fast", _all_reduce),
-    _check("data-parallel", "one process splits a batch over all GPUs and gathers the result", _data_parallel),
+    _check("all-reduce", "all GPUs sum together, correctly and fast", _all_reduce, unasked=_ALONE, finds_unasked=True),
+    _check(
+        "data-parallel",
+        "one process splits a batch over all GPUs and gathers the result",
+        _data_parallel,
+        unasked=_ALONE,
+        finds_unasked=True,
+    ),
 )

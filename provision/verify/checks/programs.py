@@ -15,7 +15,7 @@ from provision.verify.checks.base import (
     Verdict,
     apply,
     fails,
-    not_applicable,
+    no_extra,
     over_all,
     passes,
     unknown,
@@ -28,14 +28,17 @@ _TENSOR_CORES_FROM: Final = (7, 0)
 _MIXED_OFF: Final = 0.02  # a step in bf16 is off by 0.0036 on an H100 (tests/data/facts/h100-perf.json)
 
 
+def _no_amp(profile: Profile) -> str:
+    card = read.gpu(profile.gpu.model)
+    if profile.stack.frameworks.pytorch is None:
+        return "the profile does not ask for PyTorch"
+    return f"{card.name} has no tensor cores" if version(card.compute_capability) < _TENSOR_CORES_FROM else ""
+
+
 def _amp(facts: Facts, profile: Profile) -> Verdict:
     """Mixed precision with `torch.autocast`, which took the place of Apex."""
     require_gpu(facts)
-    perf, card = facts.read(PerfFacts), read.gpu(profile.gpu.model)
-    if profile.stack.frameworks.pytorch is None:
-        return not_applicable("the profile does not ask for PyTorch")
-    if version(card.compute_capability) < _TENSOR_CORES_FROM:
-        return not_applicable(f"{card.name} has no tensor cores")
+    perf = facts.read(PerfFacts)
     results = []
     for number, device in enumerate(perf.devices):
         part, name = device.amp, f"GPU {number}"
@@ -54,8 +57,6 @@ def _amp(facts: Facts, profile: Profile) -> Verdict:
 def _triton(facts: Facts, profile: Profile) -> Verdict:
     require_gpu(facts)
     perf = facts.read(PerfFacts)
-    if "triton" not in profile.stack.extras:
-        return not_applicable("the profile does not ask for Triton")
     results = []
     for number, device in enumerate(perf.devices):
         part, name = device.triton, f"GPU {number}"
@@ -72,6 +73,6 @@ def _triton(facts: Facts, profile: Profile) -> Verdict:
 
 _check = partial(Check, needs_gpu=True, whole_gpus=True, tier="perf", role="pytorch")
 CHECKS = (
-    _check("amp", "mixed precision makes training faster", _amp),
-    _check("triton", "Triton compiles a kernel that computes", _triton),
+    _check("amp", "mixed precision makes training faster", _amp, unasked=_no_amp),
+    _check("triton", "Triton compiles a kernel that computes", _triton, unasked=no_extra("triton")),
 )

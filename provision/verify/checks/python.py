@@ -4,23 +4,25 @@ import re
 
 from provision.profile.model import Profile
 from provision.profile.pins import WheelPin
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown
+from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, unless
 from provision.verify.facts import Facts
 from provision.verify.facts.stack import ExtrasFacts
 
 _MOST_NAMED = 3
 
 
+def _file(profile: Profile) -> str | None:
+    return profile.stack.python.file if profile.stack.python else None
+
+
 def _packages(facts: Facts, profile: Profile) -> Verdict:
-    python, frameworks = profile.stack.python, profile.stack.frameworks
-    if python is None or python.file is None:
-        return not_applicable("the profile names no packages of its own")
+    frameworks, file = profile.stack.frameworks, _file(profile)
     name = next((each for each in ("pytorch", "tensorflow", "jax") if getattr(frameworks, each) is not None), "pytorch")
     pins = [pin for line in profile.locked_wheels if (pin := WheelPin.parse(line))]
     if not pins:
-        expected = f"the packages of {python.file} in the environment of {name}, at locked versions"
+        expected = f"the packages of {file} in the environment of {name}, at locked versions"
         return unknown(expected, "the lock has none of them", "`gpuprov lock` resolves the file; then verify with that lock")
-    expected = f"{len(pins)} packages in the environment of {name}, {python.file} among them, each at its locked version"
+    expected = f"{len(pins)} packages in the environment of {name}, {file} among them, each at its locked version"
     environment = facts.read(ExtrasFacts).environments.get(name)
     if environment is None:
         return fails(expected, "no such environment", apply(name, "makes it"))
@@ -35,4 +37,13 @@ def _packages(facts: Facts, profile: Profile) -> Verdict:
     return passes(expected, f"{len(pins)} packages")
 
 
-CHECKS = (Check("python-packages", "the profile's own packages are there", _packages, role="python", needs_gpu=True),)
+CHECKS = (
+    Check(
+        "python-packages",
+        "the profile's own packages are there",
+        _packages,
+        role="python",
+        needs_gpu=True,
+        unasked=unless(_file, "the profile names no packages of its own"),
+    ),
+)

@@ -3,10 +3,12 @@
 Sources: docs/sources/verification.md §2.3 and §2.4.
 """
 
+from functools import partial
+
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, together, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, together, unknown, unless, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
@@ -17,9 +19,7 @@ _STEP_MHZ = 15  # the clocks that a card can have are this far apart (nvidia-smi
 _SET = "see `journalctl -u gpuprov-clocks`, and run `gpuprov apply HOST --role clocks`"
 
 
-def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:
-    if not profile.gpu.persistence:
-        return not_applicable("the profile does not ask for persistence mode")
+def _persistence_at_boot(facts: Facts, _profile: Profile) -> Verdict:
     expected = "nvidia-persistenced is started at boot, and told to switch the mode on"
     unit = facts.read(UnitFacts, "persistence_unit")
     if not unit.exists:
@@ -30,9 +30,7 @@ def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:
     return fails(expected, observed, apply("persistence", "sets the option explicitly"))
 
 
-def _persistence(facts: Facts, profile: Profile) -> Verdict:
-    if not profile.gpu.persistence:
-        return not_applicable("the profile does not ask for persistence mode")
+def _persistence(facts: Facts, _profile: Profile) -> Verdict:
     expected = "persistence mode on now, and by the daemon at boot"
     require_gpu(facts)
     modes = [device.persistence.answer() for device in facts.read(NvmlFacts).devices]
@@ -48,9 +46,7 @@ def _persistence(facts: Facts, profile: Profile) -> Verdict:
     return passes(expected, observed)
 
 
-def _clocks_at_boot(facts: Facts, profile: Profile) -> Verdict:
-    if profile.gpu.application_clocks == "default":
-        return not_applicable("the profile leaves the clocks at their defaults")
+def _clocks_at_boot(facts: Facts, _profile: Profile) -> Verdict:
     expected = "gpuprov-clocks.service sets the clocks at boot"
     unit = facts.read(UnitFacts, "clocks_unit")
     if unit.exists and unit.enabled:
@@ -73,8 +69,6 @@ def _locks_both(profile: Profile) -> bool:
 
 def _clocks(facts: Facts, profile: Profile) -> Verdict:
     """Application clocks can be read back. A lock cannot: it shows in the clocks themselves, which tier perf watches."""
-    if profile.gpu.application_clocks == "default":
-        return not_applicable("the profile leaves the clocks at their defaults")
     gpus = devices(facts)
     targets = [_target(gpu, profile) for gpu in gpus]
     aim = ", ".join(sorted({f"{m},{g} MHz" for m, g in targets}))
@@ -104,8 +98,6 @@ def _held(facts: Facts, profile: Profile) -> Verdict:
     an app is running" (nvidia-smi(1), -lgc), and an H100 without one rests at 345 MHz (docs/sources/verification.md §2.4). A card rests
     when no program holds it: one that only keeps its context open keeps the clocks up.
     """
-    if profile.gpu.application_clocks == "default":
-        return not_applicable("the profile leaves the clocks at their defaults")
     gpus, measured = devices(facts), facts.read(PerfFacts).devices
     settings = facts.read(ClocksReportFacts).settings
     targets = [_target(gpu, profile) for gpu in gpus]
@@ -154,10 +146,22 @@ def _rests(before: str, sm_mhz: int, rest: RestFacts | None) -> Verdict:
     return passes("", f"{before}SM {rest.sm_mhz} MHz at rest")
 
 
+_of_persistence = partial(
+    Check,
+    role="persistence",
+    needs_gpu=True,
+    unasked=unless(lambda p: p.gpu.persistence, "the profile does not ask for persistence mode"),
+)
+_of_clocks = partial(
+    Check,
+    role="clocks",
+    needs_gpu=True,
+    unasked=unless(lambda p: p.gpu.application_clocks != "default", "the profile leaves the clocks at their defaults"),
+)
 CHECKS = (
-    Check("persistence-at-boot", "persistence mode is switched on at boot", _persistence_at_boot, role="persistence", needs_gpu=True),
-    Check("persistence", "persistence mode is on, now and at boot", _persistence, role="persistence", needs_gpu=True),
-    Check("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot, role="clocks", needs_gpu=True),
-    Check("application-clocks", "application clocks are set, now and at boot", _clocks, role="clocks", needs_gpu=True),
-    Check("clocks-held", "the clocks are those of the profile, under load and at rest", _held, role="clocks", needs_gpu=True, tier="perf"),
+    _of_persistence("persistence-at-boot", "persistence mode is switched on at boot", _persistence_at_boot),
+    _of_persistence("persistence", "persistence mode is on, now and at boot", _persistence),
+    _of_clocks("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot),
+    _of_clocks("application-clocks", "application clocks are set, now and at boot", _clocks),
+    _of_clocks("clocks-held", "the clocks are those of the profile, under load and at rest", _held, tier="perf"),
 )

@@ -9,16 +9,19 @@ from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
 from provision.profile.vision import DECODE, DNN, opencv_parts
 from provision.verify.checks.base import (
+    NO_FFMPEG,
     Check,
     Judge,
+    Unasked,
     Verdict,
+    always,
     apply,
     computed,
     fails,
-    not_applicable,
     not_compiled,
     passes,
     unknown,
+    unless,
     visible_gpus,
     warns,
 )
@@ -93,8 +96,6 @@ def _nvcc_runs(facts: Facts, profile: Profile) -> Verdict:
 
 def _cudnn(facts: Facts, profile: Profile) -> Verdict:
     release = profile.stack.cudnn
-    if release == "none":
-        return not_applicable("the profile wants no cuDNN beside those of the frameworks")
     expected = "cuDNN that the loader finds" + ("" if release == "auto" else f", {release}")
     cudnn = facts.read(CudnnFacts)
     if cudnn.version is None:
@@ -121,8 +122,6 @@ def _cupti(facts: Facts, _profile: Profile) -> Verdict:
 
 def _profilers(facts: Facts, profile: Profile) -> Verdict:
     names = profile.stack.profilers
-    if not names:
-        return not_applicable("the profile asks for no profilers")
     expected = " and ".join(names)
     profilers = facts.read(ProfilersFacts)
     versions = {name: getattr(profilers, name) for name in names}
@@ -153,8 +152,6 @@ def _has(name: str) -> Judge:
 
     def judge(facts: Facts, profile: Profile) -> Verdict:
         title, version, model = TITLES[name], getattr(profile.stack.frameworks, name), profile.gpu.model
-        if version is None:
-            return not_applicable(f"the profile does not ask for {title}")
         expected = f"{title} imports, is built for CUDA and has kernels for {model.upper()}" + _version(version)
         framework, prefix = facts.read(FrameworkFacts, name), _prefix(profile, name)
         if prefix and framework.home != prefix:
@@ -179,8 +176,6 @@ def _computes(name: str) -> Judge:
 
     def judge(facts: Facts, profile: Profile) -> Verdict:
         title, version = TITLES[name], getattr(profile.stack.frameworks, name)
-        if version is None:
-            return not_applicable(f"the profile does not ask for {title}")
         gpus = visible_gpus(facts, profile)
         place = _prefix(profile, name) or "/opt/gpuprov/venvs"
         expected = f"{title} in {place}, computing on every GPU" + _version(version)
@@ -233,11 +228,13 @@ def _wheels_of(extra: Extra) -> dict[str, set[str]]:
     return pins
 
 
+def _components(profile: Profile) -> list[Extra]:
+    """The optional components; a part of the driver has a check of its own."""
+    return [extra for extra in (read.extras()[name] for name in profile.stack.extras) if extra.how != "driver"]
+
+
 def _extras(facts: Facts, profile: Profile) -> Verdict:
-    # A part of the driver has a check of its own.
-    extras = [extra for extra in (read.extras()[name] for name in profile.stack.extras) if extra.how != "driver"]
-    if not extras:
-        return not_applicable("the profile asks for no optional components")
+    extras = _components(profile)
     packages = facts.read(ExtrasFacts)
     expected, observed, missing = [], [], []
     for extra in extras:
@@ -263,8 +260,6 @@ def _is_resized(total: int | None) -> bool:
 
 
 def _opencv(facts: Facts, profile: Profile) -> Verdict:
-    if profile.stack.opencv == "none":
-        return not_applicable("the profile does not ask for OpenCV")
     arch = read.gpu(profile.gpu.model).compute_capability.replace(".", "")
     cudnn = " and cuDNN" if DNN in opencv_parts(profile) else ""
     own = f", built with CUDA{cudnn} for sm_{arch}" if profile.stack.opencv == "cuda" else ""
@@ -282,8 +277,6 @@ def _opencv(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
-    if profile.stack.opencv != "cuda":
-        return not_applicable("the profile does not ask for OpenCV with CUDA")
     parts = opencv_parts(profile)
     words = {DNN: "runs a network with cuDNN", DECODE: "decodes a frame"}
     does = ["resizes an image", *(words[part] for part in parts)]
@@ -323,13 +316,14 @@ def _wrong_parts(device: OpenCvDevice, parts: Sequence[str]) -> Iterator[str]:
             yield f"decode: WRONG frame, {frame.left:.0f} and {frame.right:.0f}, not {_LUMA[0]:.0f} and {_LUMA[1]:.0f}"
 
 
-def _nvenc(facts: Facts, profile: Profile) -> Verdict:
-    if not profile.stack.ffmpeg:
-        return not_applicable("the profile does not ask for ffmpeg")
+def _no_nvenc(profile: Profile) -> str:
     # Neither A100 nor H100 and later data-centre chips have an encoder: docs/sources/verification.md §2.10, and the catalogue.
+    lacks = read.gpu(profile.gpu.model).nvenc is False
+    return NO_FFMPEG(profile) or (f"{profile.gpu.model.upper()} has no NVENC" if lacks else "")
+
+
+def _nvenc(facts: Facts, profile: Profile) -> Verdict:
     has_encoder = read.gpu(profile.gpu.model).nvenc
-    if has_encoder is False:
-        return not_applicable(f"{profile.gpu.model.upper()} has no NVENC")
     expected = "ffmpeg built with NVENC, and one frame encoded by the GPU"
     require_gpu(facts)
     encoders = facts.read(EncodersFacts)
@@ -353,26 +347,38 @@ def _encoding(expected: str, encode: Encode) -> Verdict:
     return (warns if encode.error == "busy" else fails)(expected, observed, _ENCODE_HINTS[encode.error])
 
 
-def _check(check_id: str, title: str, judge: Judge, role: str | None = None) -> Check:
+def _no_framework(name: str) -> Unasked:
+    return unless(lambda p: getattr(p.stack.frameworks, name) is not None, f"the profile does not ask for {TITLES[name]}")
+
+
+def _check(check_id: str, title: str, judge: Judge, role: str | None = None, unasked: Unasked = always) -> Check:
     # Those whose facts import a framework, or start a compiler or an encoder: tier quick leaves them out.
     slow = check_id == "nvcc-runs" or check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc", "opencv"}
-    return Check(check_id, title, judge, role=role, needs_gpu=True, tier="standard" if slow else "quick")
+    return Check(check_id, title, judge, role=role, needs_gpu=True, tier="standard" if slow else "quick", unasked=unasked)
 
 
+_NO_CUDNN: Final = unless(lambda p: p.stack.cudnn != "none", "the profile wants no cuDNN beside those of the frameworks")
+_NO_PROFILERS: Final = unless(lambda p: p.stack.profilers, "the profile asks for no profilers")
+_NO_OPENCV: Final = unless(lambda p: p.stack.opencv != "none", "the profile does not ask for OpenCV")
+_NO_OPENCV_CUDA: Final = unless(lambda p: p.stack.opencv == "cuda", "the profile does not ask for OpenCV with CUDA")
 CHECKS = (
     _check("nvcc", "the toolkit's compiler is there", _nvcc, "cuda_toolkit"),
     _check("nvcc-runs", "the toolkit compiles a kernel for the GPU, and it computes", _nvcc_runs, "cuda_toolkit"),
-    _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn"),
+    _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn", _NO_CUDNN),
     _check("cupti", "CUPTI is there and loads", _cupti, "cupti"),
-    _check("profilers", "the profilers are there", _profilers, "nsight"),
-    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("pytorch"), "pytorch"),
-    _check("pytorch", "PyTorch computes on every GPU", _computes("pytorch"), "pytorch"),
-    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("tensorflow"), "tensorflow"),
-    _check("tensorflow", "TensorFlow computes on every GPU", _computes("tensorflow"), "tensorflow"),
-    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("jax"), "jax"),
-    _check("jax", "JAX computes on every GPU", _computes("jax"), "jax"),
-    _check("extras", "the optional components are there", _extras, "extras"),
-    _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
-    Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard"),
-    _check("opencv-cuda", "OpenCV works on every GPU", _opencv_cuda, "opencv"),
+    _check("profilers", "the profilers are there", _profilers, "nsight", _NO_PROFILERS),
+    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("pytorch"), "pytorch", _no_framework("pytorch")),
+    _check("pytorch", "PyTorch computes on every GPU", _computes("pytorch"), "pytorch", _no_framework("pytorch")),
+    _check(
+        "tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("tensorflow"), "tensorflow", _no_framework("tensorflow")
+    ),
+    _check("tensorflow", "TensorFlow computes on every GPU", _computes("tensorflow"), "tensorflow", _no_framework("tensorflow")),
+    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("jax"), "jax", _no_framework("jax")),
+    _check("jax", "JAX computes on every GPU", _computes("jax"), "jax", _no_framework("jax")),
+    _check(
+        "extras", "the optional components are there", _extras, "extras", unless(_components, "the profile asks for no optional components")
+    ),
+    _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc, unasked=_no_nvenc),
+    Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard", unasked=_NO_OPENCV),
+    _check("opencv-cuda", "OpenCV works on every GPU", _opencv_cuda, "opencv", _NO_OPENCV_CUDA),
 )

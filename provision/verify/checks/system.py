@@ -1,7 +1,7 @@
 """The system: release, machine, Python, tools, people."""
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Judge, Verdict, apply, dotted, fails, not_applicable, passes, warns
+from provision.verify.checks.base import NO_FFMPEG, Check, Judge, Unasked, Verdict, apply, dotted, fails, passes, unless, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.system import KernelFacts, Python3Facts, ReleaseFacts, UsersFacts, tool
 
@@ -40,10 +40,12 @@ def _python3(facts: Facts, _profile: Profile) -> Verdict:
     return fails("3.8 or later", version, "use a release with a newer python3, such as EL 9")
 
 
+def _no_tool(name: str) -> Unasked:
+    return unless(lambda p: name in p.stack.tools, f"the profile does not ask for {name}")
+
+
 def _tool(name: str, role: str = "base") -> Judge:
-    def judge(facts: Facts, profile: Profile) -> Verdict:
-        if not (profile.stack.ffmpeg if name == "ffmpeg" else name in profile.stack.tools):
-            return not_applicable(f"the profile does not ask for {name}")
+    def judge(facts: Facts, _profile: Profile) -> Verdict:
         program = tool(facts, name)
         if program is None:
             return fails(f"{name} on PATH", "not installed", apply(role, "installs it"))
@@ -52,10 +54,12 @@ def _tool(name: str, role: str = "base") -> Judge:
     return judge
 
 
+def _built_with(profile: Profile) -> list[str]:
+    return [name for name in ("make", "cmake", "git") if name in profile.stack.tools]
+
+
 def _build_tools(facts: Facts, profile: Profile) -> Verdict:
-    names = [name for name in ("make", "cmake", "git") if name in profile.stack.tools]
-    if not names:
-        return not_applicable("the profile asks for none of make, cmake and git")
+    names = _built_with(profile)
     programs = {name: tool(facts, name) for name in names}
     missing = [name for name, program in programs.items() if program is None]
     expected = f"{', '.join(names)} on PATH"
@@ -66,8 +70,6 @@ def _build_tools(facts: Facts, profile: Profile) -> Verdict:
 
 def _users(facts: Facts, profile: Profile) -> Verdict:
     people = [user.name for user in profile.users]
-    if not people:
-        return not_applicable("the profile names no users beside the image's own")
     accounts = facts.read(UsersFacts).names
     missing = [name for name in people if name not in accounts]
     if missing:
@@ -79,9 +81,21 @@ CHECKS = (
     Check("os", "the system is the one of the profile", _os),
     Check("machine", "the processor is one that the stack is built for", _machine),
     Check("python3", "python3 is there and new enough for Ansible", _python3),
-    Check("gcc", "gcc is installed", _tool("gcc"), role="base"),
-    Check("build-tools", "make, cmake and git are installed", _build_tools, role="base"),
-    Check("tmux", "tmux is installed", _tool("tmux"), role="base"),
-    Check("ffmpeg", "ffmpeg is installed", _tool("ffmpeg", "ffmpeg"), role="ffmpeg"),
-    Check("users", "the people of the profile have accounts", _users, role="base"),
+    Check("gcc", "gcc is installed", _tool("gcc"), role="base", unasked=_no_tool("gcc")),
+    Check(
+        "build-tools",
+        "make, cmake and git are installed",
+        _build_tools,
+        role="base",
+        unasked=unless(_built_with, "the profile asks for none of make, cmake and git"),
+    ),
+    Check("tmux", "tmux is installed", _tool("tmux"), role="base", unasked=_no_tool("tmux")),
+    Check("ffmpeg", "ffmpeg is installed", _tool("ffmpeg", "ffmpeg"), role="ffmpeg", unasked=NO_FFMPEG),
+    Check(
+        "users",
+        "the people of the profile have accounts",
+        _users,
+        role="base",
+        unasked=unless(lambda p: p.users, "the profile names no users beside the image's own"),
+    ),
 )

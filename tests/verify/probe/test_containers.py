@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def test_the_copied_files_are_enough_for_a_python_in_a_root_of_its_own(probe: An
     assert "libcuda.so.1" in answer["error"]
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")
 def test_the_program_launches_one_thread_for_each_number_on_every_gpu(probe: Any, tmp_path: Path) -> None:
     """A driver of the test's own, which does on the processor what the launch asks for."""
     build_driver(tmp_path, gpus=2, fails=1)
