@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from provision.converge.declared import Change, declaration
-from provision.converge.roles import ROLES, all_roles
+from provision.converge.roles import ROLES
 from provision.profile import load
 from provision.profile.model import Profile
 from provision.review.tree import ControlItem
@@ -53,15 +53,14 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def controls(profile: Profile, lines: Mapping[str, int], changes: Sequence[Change]) -> tuple[ControlItem, ...]:
     """Every check in the order of the reports, with the keys, the role and the changes behind it."""
-    roles = set(all_roles(profile, without_gpu=False))
-    return tuple(_control(check, profile, lines, changes, roles) for check in CHECKS)
+    return tuple(_control(check, profile, lines, changes) for check in CHECKS)
 
 
-def _control(check: Check, profile: Profile, lines: Mapping[str, int], changes: Sequence[Change], roles: set[str]) -> ControlItem:
+def _control(check: Check, profile: Profile, lines: Mapping[str, int], changes: Sequence[Change]) -> ControlItem:
     declarations = [declaration(role) for role in ROLES if check.id in declaration(role).checks]
     keys = KEYS.get(check.id) or tuple(dict.fromkeys(key for each in declarations for key in each.keys))
     role = check.role or next((each.role for each in declarations if each.entries), None)
-    why = _why_not(check, profile, roles)
+    why = _why_not(check, profile)
     return ControlItem(
         check=check.id,
         title=check.title,
@@ -76,14 +75,12 @@ def _control(check: Check, profile: Profile, lines: Mapping[str, int], changes: 
     )
 
 
-def _why_not(check: Check, profile: Profile, roles: set[str]) -> str:
+def _why_not(check: Check, profile: Profile) -> str:
     """Why `verify` at the profile's tier will not judge a check; empty when it will."""
     if why := check.unasked(profile):
         return why
     if check.whole_gpus and profile.gpu.mig:
         return SPLIT
-    if check.role is not None and check.role not in roles:
-        return f"the profile does not need the role {check.role}"
     if TIERS.index(check.tier) > TIERS.index(profile.verify.tier):
         return f"needs `--tier {check.tier}`"
     return ""

@@ -24,6 +24,7 @@ def test_against_says_what_a_change_means(tmp_path: Path) -> None:
         *changed(
             tmp_path,
             ("counters: all-users", "counters: admin-only"),
+            ("persistence: true", "persistence: false"),
             ("ssh_from: [caller]", "ssh_from: [10.0.0.0/8]"),
             ("deadline_h: 12", "deadline_h: 24"),
             ("# Train and profile on one", "# One line more\n# Train and profile on one"),
@@ -34,7 +35,10 @@ def test_against_says_what_a_change_means(tmp_path: Path) -> None:
     assert found["exposure", "wider", "opened: 22/tcp (SSH) from 10.0.0.0/8"] == "16,777,216 addresses"
     assert ("price", "wider", "deadline: 12 h → 24 h") in found
     assert found["price", "wider", "limit to the deadline: 12.00 USD → 24.00 USD"] == "100% dearer"
-    assert {text for subject, _, text in found if subject == "proof"} == {"counters is no longer judged"}
+    assert {text for subject, _, text in found if subject == "proof"} == {
+        "persistence is no longer judged",
+        "persistence-at-boot is no longer judged",
+    }
     assert {subject for subject, *_ in found} <= {"risks", "exposure", "price", "host", "proof"}, "a comment is not a change"
 
 

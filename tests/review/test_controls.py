@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from provision import paths
 from provision.converge.declared import declaration
-from provision.converge.roles import ROLES
+from provision.converge.roles import ROLES, all_roles
 from provision.profile.model import Profile
 from provision.review.content import content
 from provision.review.controls import KEYS
@@ -47,3 +48,21 @@ def test_what_is_not_judged_is_what_the_judge_leaves_out(tier: str, counters: st
             assert judged.get(control.check, "not-applicable") == "not-applicable", control
         elif control.check not in {"nvlink", "fabric"}:  # a T4 has neither: the hardware says so
             assert judged.get(control.check) != "not-applicable", control
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in paths.profiles_dir().glob("*.yml") if not path.stem.endswith(".lock")))
+@pytest.mark.parametrize("tier", ["quick", "standard", "perf"])
+def test_what_the_review_leaves_out_of_a_shipped_profile_verify_leaves_out_for_the_same_reason(name: str, tier: str) -> None:
+    profile, lock, source = shipped(name)
+    profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": tier})})
+    said = {control.check: control.why for control in content(profile, lock, source).controls}
+    judged = {finding.check: finding for finding in judge(good.facts(), profile).findings}
+    for check in CHECKS:
+        why, finding = check.unasked(profile), judged[check.id]
+        if why:
+            assert said[check.id] == why
+        if why and not check.finds_unasked:
+            assert finding.outcome == "not-applicable"
+            assert finding.observed == why or finding.observed.startswith("not checked: tier")
+        if check.role is not None and check.role not in all_roles(profile, without_gpu=False):
+            assert why, check.id  # nothing asks for the role, so the check says why

@@ -98,6 +98,10 @@ def _soldered(facts: Facts, profile: Profile) -> bool:
     return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or any("SXM" in name for name in names)
 
 
+def _no_switches(profile: Profile) -> str:
+    return "" if has_nvswitch(profile) else why_not(profile)
+
+
 def _fabric_on_disk(facts: Facts, profile: Profile) -> Verdict:
     subnet = has_nvlink5(profile)
     expected = f"the fabric manager at the driver's own version{', the subnet manager of NVLink 5,' if subnet else ''} and its unit enabled"
@@ -181,7 +185,7 @@ CHECKS = (
         _fabric_on_disk,
         role="fabric_manager",
         needs_gpu=True,
-        unasked=lambda profile: "" if has_nvswitch(profile) else why_not(profile),
+        unasked=_no_switches,
     ),
-    Check("fabric", "the NVSwitch fabric is up", _fabric, role="fabric_manager", needs_gpu=True),
+    Check("fabric", "the NVSwitch fabric is up", _fabric, role="fabric_manager", needs_gpu=True, unasked=_no_switches, finds_unasked=True),
 )
