@@ -12,8 +12,16 @@ FailureKind = Literal[
     "virtualenv",
     "package-lock",
     "sudo",
+    "module-build",
     "package-database",
     "package-removal",
+    "source-conflict",
+    "key-expired",
+    "signature",
+    "clock",
+    "package-conflict",
+    "package-held",
+    "package-solver",
     "archive-unreachable",
     "package-vanished",
     "package-missing",
@@ -25,6 +33,15 @@ FailureKind = Literal[
 ]
 
 _LINE_CHARS: Final = 300
+_REASONS: Final = 3
+# What ansible.builtin.apt puts before apt's own words: the whole command, with every package.
+_COMMAND: Final = re.compile(r"^'/usr/bin/apt-get .*' failed: ")
+# Lines that say why: DKMS's, dpkg's, apt's but for its sums, the compiler's, and those of dnf's solver.
+_REASON: Final = re.compile(
+    r"Error! |Consult /var/lib/dkms/|dpkg: error processing|E: (?!Sub-process|Unable to correct|Some index)|W: GPG error"
+    r"|\S+: (?:fatal )?error: |make\[?\d*\]?: \*\*\* |trying to overwrite"
+    r"|Problem(?: \d+)?: |- (?:nothing provides|package \S+ |conflicting requests)"
+)
 _DETAIL_CHARS: Final = 8000
 
 # What the module, or the program behind it, prints; the first pattern that matches wins.
@@ -33,8 +50,20 @@ _PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
     ("virtualenv", r"ensurepip"),  # its message does not name the cause
     ("package-lock", r"Could not get lock(?!.*No such file)|Unable to (?:acquire|lock)(?!.*No such file)|dpkg frontend lock"),
     ("sudo", r"sudo: |Missing sudo password|not in the sudoers file|privilege escalation"),
-    ("package-database", r"dpkg was interrupted|dpkg --configure -a|Unmet dependencies|unmet dependencies|held broken packages"),
+    ("module-build", r"Bad return status for module build|Error! .*(?:build|make) failed|Building module: *\n?.*\(bad exit status"),
+    ("package-database", r"dpkg was interrupted|dpkg --configure -a|fix-broken install|apt-get -f install"),
     ("package-removal", r"[Pp]ackages need to be removed but [Rr]emove is disabled"),
+    # It reached the archive in these, and the network is not the cause.
+    ("source-conflict", r"Conflicting values set for option"),
+    ("key-expired", r"EXPKEYSIG|KEYEXPIRED|key .* (?:has expired|is expired)"),
+    ("clock", r"is not valid yet|certificate is not yet valid|Release file .* is expired"),
+    (
+        "signature",
+        r"NO_PUBKEY|BADSIG|is not signed|GPG (?:check|key|signature).*(?:FAILED|fail)|[Pp]ublic key .*is not (?:avail|inst)",
+    ),
+    ("package-conflict", r"trying to overwrite|[Uu]nmet dependencies|held broken packages|\bconflicts with\b|pkgProblemResolver"),
+    ("package-held", r"[Hh]eld packages were changed"),
+    ("package-solver", r"nothing provides|conflicting requests|filtered out by (?:modular|exclude) filtering|but none of the providers"),
     (
         "archive-unreachable",
         r"Failed to update apt cache|Failed to fetch|Temporary failure resolving|Unable to fetch|Could not resolve|<urlopen error",
@@ -57,6 +86,34 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
     "sudo": "the login needs sudo without a password: check with `sudo -n true` on the host",
     "package-database": (
         "the host's package database is broken: run `sudo dpkg --configure -a && sudo apt-get -f install` there, then run this again"
+    ),
+    "module-build": (
+        "the driver's module does not build for a kernel: see the make.log that DKMS names on the host. A compiler of another version than "
+        "the kernel's, headers of another kernel, or a kernel that is newer than the driver are the usual causes"
+    ),
+    "source-conflict": (
+        "another file of the host has the same repository with another key, and apt reads none until one of them is gone: see "
+        "`grep -rs URL /etc/apt/sources.list.d` on the host, remove the other entry, and run this again"
+    ),
+    "key-expired": (
+        "the key of a repository has expired: get the new one where that repository is from, or remove its file in /etc/apt/sources.list.d "
+        "or /etc/yum.repos.d, then run this again"
+    ),
+    "signature": (
+        "a repository's signature is not by a key that the host trusts: the message names it. Renew that key, or remove the "
+        "repository's file in /etc/apt/sources.list.d or /etc/yum.repos.d if the host does not need it"
+    ),
+    "clock": "the host's clock is wrong, or the repository is out of date: see `timedatectl` on the host, then run this again",
+    "package-conflict": (
+        "packages of another branch or vendor are in the way, and the message names them: remove them "
+        "(`apt list --installed` or `dnf list --installed` shows them), or choose their version in the profile, then run this again"
+    ),
+    "package-held": (
+        "a package that must change is held: `apt-mark showhold` on the host, and `sudo apt-mark unhold PACKAGE`; then run this again"
+    ),
+    "package-solver": (
+        "dnf finds no set of packages, and says why in the message: another version of a package is needed or enabled. "
+        "See `dnf module list` and the repositories of the host; EPEL and CRB may be too old"
     ),
     "package-removal": (
         "the carried folder is older than what the host has, and apt would remove packages of the host for it, so it changed nothing: "
@@ -158,9 +215,13 @@ def _failed_item(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _one_line(result: Mapping[str, Any]) -> str:
-    """The message, and the last line that the program behind it printed where that adds something."""
-    message = " ".join(str(result.get("msg") or "").split())
-    output = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or result.get("module_stdout") or "")
+    """The reason that a program printed; else the message, and the last line where that adds something. A long text is cut at its end."""
+    message = _COMMAND.sub("", " ".join(str(result.get("msg") or "").split()))
+    streams = [str(result.get(key) or "") for key in ("stderr", "module_stderr", "stdout", "module_stdout")]
+    told = (line.strip() for stream in streams for line in stream.splitlines())
+    if reasons := list(dict.fromkeys(line for line in told if _REASON.match(line)))[:_REASONS]:
+        return _clip("; ".join(reasons if any(message in line for line in reasons) else [*reasons, message]))
+    output = next(filter(None, streams), "")
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     if last and last not in message:
         message = f"{message}: {last}" if message else last

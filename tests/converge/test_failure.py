@@ -70,3 +70,49 @@ def test_a_host_that_stopped_answering_is_named_with_the_task() -> None:
     error = unreachable("lab", "Gather facts", {"msg": "Failed to connect to the host via ssh"})
     assert error.message == "lab stopped answering at “Gather facts”: Failed to connect to the host via ssh"
     assert error.exit_code == 3
+
+
+# What the programs of public reports printed (NVIDIA/nvidia-docker 1631, deepops 1123 and 1167, compute-gpu-installation 36 and 15,
+# open-gpu-kernel-modules 537, rockylinux.org 201, ansible-slurm-appliance 685, compiler-explorer/infra 1722).
+REPORTED: list[tuple[str, FailureKind]] = [
+    ("W: GPG error: https://nvidia.github.io/x: The following signatures couldn't be verified: NO_PUBKEY DDCAE044F796ECB0", "signature"),
+    ("E: The repository 'https://nvidia.github.io/x/ InRelease' is not signed.", "signature"),
+    ("W: GPG error: http://x InRelease: The following signatures were invalid: EXPKEYSIG A4B469963BF863CC cudatools", "key-expired"),
+    ("E: Release file for http://x/InRelease is not valid yet (invalid for another 3h 2min 1s).", "clock"),
+    ("E: Conflicting values set for option Signed-By regarding source https://x/ubuntu2404/x86_64/ /: a.gpg != b.asc", "source-conflict"),
+    ("E: Unable to correct problems, you have held broken packages.", "package-conflict"),
+    ("The following packages have unmet dependencies:\n nvidia-dkms-580 : Depends: x", "package-conflict"),
+    ("trying to overwrite '/usr/lib/libnvidia-ml.so.1', which is also in package libnvidia-compute-535", "package-conflict"),
+    ("E: Held packages were changed and -y was used without --allow-change-held-packages.", "package-held"),
+    ("E: Unmet dependencies. Try 'apt --fix-broken install' with no packages (or specify a solution).", "package-database"),
+    ("All matches were filtered out by modular filtering for argument: nvidia-driver", "package-solver"),
+    ("  - nothing provides dkms >= 3.1.8 needed by kmod-nvidia-open-dkms-3:580.95.05-1.el9.noarch", "package-solver"),
+    ("Error! Bad return status for module build on kernel: 6.8.0-45-generic (x86_64)", "module-build"),
+    ("E: Failed to fetch http://x  Could not connect to x:80 (192.0.2.1), connection timed out", "archive-unreachable"),
+]
+
+
+@pytest.mark.parametrize(("output", "kind"), REPORTED)
+def test_what_strangers_reported_has_its_kind_and_a_way_out(output: str, kind: FailureKind) -> None:
+    assert kind_of(output) == kind
+    error = failed_task("packages", "Install the packages", {"msg": "it failed", "stderr": output}, run_dir="/run")
+    assert "Ansible's full output" not in error.hint
+
+
+def test_the_reason_comes_before_the_command_and_is_not_cut_off() -> None:
+    """The shape of ansible.builtin.apt's answer where a package's own script builds the module with another compiler."""
+    command = '\'/usr/bin/apt-get -y -o "Dpkg::Options::=--force-confdef" install ' + " ".join(f"'package-{n}=1'" for n in range(60)) + "'"
+    result = {
+        "msg": f"{command} failed: E: Sub-process /usr/bin/dpkg returned an error code (1)\n",
+        "stdout": "Setting up nvidia-dkms-580\nBuilding module:\n"
+        "Error! Bad return status for module build on kernel: 6.5.0-1020-aws (x86_64)\n"
+        "Consult /var/lib/dkms/nvidia/580.95.05/build/make.log for more information.\n"
+        "dpkg: error processing package nvidia-dkms-580 (--configure):\n",
+        "stderr": "E: Sub-process /usr/bin/dpkg returned an error code (1)\n",
+    }
+    error = failed_task("packages", "Install the packages with apt", result, run_dir="/run")
+    assert error.kind == "module-build"
+    _, _, reason = error.message.partition("”: ")
+    assert reason.startswith("Error! Bad return status for module build on kernel: 6.5.0-1020-aws (x86_64); Consult /var/lib/dkms/nvidia/")
+    assert "package-59" not in error.message
+    assert "make.log" in error.hint
