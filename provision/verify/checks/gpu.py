@@ -3,11 +3,14 @@
 Sources: docs/sources/verification.md §2.2.
 """
 
+import contextlib
+
 from provision.catalog import read
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.boot import SecureBootFacts
 from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
 
 
@@ -17,7 +20,7 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
     if gpu.nouveau:
         return fails(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not gpu.module:
-        return fails(expected, f"{len(gpu.pci)} on the bus, and no NVIDIA driver is loaded", "install the driver, or reboot into it")
+        return fails(expected, f"{len(gpu.pci)} on the bus, and no NVIDIA driver is loaded", _to_load(facts, profile))
     names = [str(device.name.answer()) for device in facts.read(NvmlFacts).devices]
     # Whole words: an L40S is not an L4.
     words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
@@ -29,6 +32,19 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         nodes = ", ".join(gpu.nodes) or "missing"
         return fails(expected, f"{observed}; device nodes {nodes} not usable", "see the modes of /dev/nvidia*")
     return passes(expected, observed)
+
+
+def _to_load(facts: Facts, profile: Profile) -> str:
+    """What to do where no driver is loaded; with Secure Boot on, the kernel may have refused the one that is there."""
+    if profile.image_has is not None:
+        return OF_THE_IMAGE
+    with contextlib.suppress(NotObservedError):
+        if facts.read(SecureBootFacts).on:
+            return (
+                "Secure Boot is on, and the kernel loads no module whose key is not enrolled: enroll the key that DKMS signs with "
+                "(`mokutil --import`), or take the distribution's signed modules (stack.driver_build)"
+            )
+    return "install the driver, or reboot into it"
 
 
 def _driver(facts: Facts, profile: Profile) -> Verdict:
@@ -44,8 +60,7 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
     versions = {where: version for where, version in witnesses.items() if version}
     observed = ", ".join(f"{where} {version}" for where, version in versions.items()) or "none"
     if not driver.loaded:
-        hint = OF_THE_IMAGE if has is not None else "install the driver, or reboot into it"
-        return fails(expected, f"no driver is loaded ({observed})", hint)
+        return fails(expected, f"no driver is loaded ({observed})", _to_load(facts, profile))
     if len(set(versions.values())) > 1:
         return fails(expected, observed, "a reboot is pending: an upgrade changed the driver under the loaded module")
     if branch != "auto" and not f"{driver.loaded}.".startswith(f"{branch}."):

@@ -39,6 +39,9 @@ def _persistence(facts: Facts, _profile: Profile) -> Verdict:
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
     at_boot = unit.exists and unit.enabled and "--no-persistence-mode" not in unit.command
     observed = f"now {'on' if now else 'off'}, at boot {'on' if at_boot else 'off'}"
+    if not now and at_boot and not unit.active:
+        hint = "the daemon is enabled and does not run: `journalctl -u nvidia-persistenced` says why; " + apply("persistence", "starts it")
+        return fails(expected, f"{observed}, the daemon is not running", hint)
     if not now:
         return fails(expected, observed, "enable nvidia-persistenced without --no-persistence-mode")
     if not at_boot:

@@ -1,5 +1,7 @@
 """What the checks of gpu say to which facts: a case for each outcome that each can have."""
 
+from typing import Any
+
 from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, gpu, image_has, table, texts, two
 
@@ -13,6 +15,7 @@ BARE = {
 }
 # The image's own driver may have come without headers too.
 OWN = image_has(driver="580")
+SECURE: dict[str, Any] = {"secure_boot": {"firmware": "uefi", "on": True, "setup_mode": False, "lockdown": "integrity"}}
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -77,6 +80,11 @@ BUILT = "the driver's module built for every kernel that has headers, and its pa
 NEWEST = "the signed module for the newest kernel, and the driver's packages held"
 BOOTED = "the image's own driver for every kernel that can be booted, and its packages held"
 TEXTS: list[Text] = [
+    ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver, or reboot into it"),
+    # NVIDIA/gpu-driver-container, issue 44: the module is there, and its key is not enrolled.
+    ("gpu", {"gpu__module": False, **SECURE}, {}, "1 x T4", "Secure Boot is on, and the kernel loads no module whose key is not enrolled"),
+    ("driver", {"driver__loaded": None, **SECURE}, {}, "one driver: loaded = installed = user space", "`mokutil --import`"),
+    ("gpu", {"gpu__module": False, "secure_boot": {"unknown": "x"}}, {}, "1 x T4", "install the driver, or reboot into it"),
     ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
     ("gpu", {"gpu__nouveau": True}, {}, "1 x T4", "blacklist nouveau"),

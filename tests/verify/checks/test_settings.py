@@ -74,6 +74,14 @@ CASES: list[Case] = [
 STARTED = "nvidia-persistenced is started at boot, and told to switch the mode on"
 TEXTS: list[Text] = [
     ("persistence", gpu(persistence=0), {}, "persistence mode on now, and by the daemon at boot", "without --no-persistence-mode"),
+    # Enabled is not running (ublue-os/ucore, issue 419): the option is right, and the hint must not say that it is not.
+    (
+        "persistence",
+        {**gpu(persistence=0), "persistence_unit__active": False},
+        {},
+        "persistence mode on now, and by the daemon at boot",
+        "the daemon is enabled and does not run: `journalctl -u nvidia-persistenced`",
+    ),
     (
         "persistence",
         {"persistence_unit__enabled": False},
