@@ -504,6 +504,14 @@ def test_imports_stand_at_the_top_but_for_a_few_with_their_reason() -> None:
         assert "PLC0415 - " in line or follows, f"{path.relative_to(ROOT)}: {line.strip()}: say why"
 
 
+def test_msgspec_converts_in_one_place_under_a_lock() -> None:
+    """Two threads that meet a type first end the process: seen as exit code -11 of `down` on DigitalOcean, and of `up` of several hosts."""
+    places = {
+        str(path.relative_to(PACKAGE)) for path in MODULES if re.search(r"msgspec\.convert\(|json\.decode\(.*type=", path.read_text())
+    }
+    assert places == {"catalog/records/base.py", "watch/recording.py", "watch/trace/metrics.py"}  # the last two read in one thread
+
+
 def test_no_module_of_ours_is_imported_under_another_name() -> None:
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):

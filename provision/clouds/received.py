@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from provision.catalog.records.base import typed
 from provision.errors import CloudUnreachableError
 
 AGAIN: Final = "check the network and run the same command again; it goes on where it stopped"
@@ -20,7 +21,7 @@ def check_shape(answer: object, shape: Any) -> None:
         CloudUnreachableError: a value is of another type.
     """
     try:
-        msgspec.convert(answer, shape, strict=False)
+        typed(answer, shape, strict=False)
     except msgspec.ValidationError as error:
         msg = "an answer of the cloud has a value of another type: it is not the cloud's own"
         raise CloudUnreachableError(msg, hint=AGAIN, detail=str(error)) from error

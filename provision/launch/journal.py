@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from provision.catalog.records.base import typed
 from provision.clouds.base import NAME, Known, host_name, parsed_deadline
 from provision.errors import NameInvalidError, NameTakenError
 from provision.paths import lock_of, private_dir, text_of, write_whole
@@ -48,7 +49,7 @@ def checked(kind: type[K], data: Any) -> K:
         ValueError: one is not.
     """
     try:
-        whole = msgspec.convert(data, kind)
+        whole = typed(data, kind)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
     record: Any = whole

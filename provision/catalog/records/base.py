@@ -20,14 +20,14 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.partition("+")[0].split("."))
 
 
-def typed(plain: Any, shape: type[_T]) -> _T:
-    """Plain data as records of a type, in whatever thread.
+def typed(plain: Any, shape: type[_T], *, strict: bool = True) -> _T:
+    """Plain data as records of a type, in whatever thread; without `strict` a number may stand in a text.
 
     Raises:
         msgspec.ValidationError: it has another shape.
     """
     with _CONVERTING:
-        return msgspec.convert(plain, shape)
+        return msgspec.convert(plain, shape, strict=strict)
 
 
 class CatalogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

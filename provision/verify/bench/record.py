@@ -56,7 +56,7 @@ def read(folder: Path) -> list[PastRun]:
 
 def _read(path: Path) -> list[PastRun]:
     try:
-        return [msgspec.json.decode(line, type=PastRun) for line in read_bounded(path, _MAX_BYTES).splitlines()]
+        return [_PAST_RUNS.decode(line) for line in read_bounded(path, _MAX_BYTES).splitlines()]
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
         raise FactsInvalidError(msg, hint="it is what `gpuprov bench` keeps: move it away") from error
@@ -122,6 +122,11 @@ class KeptRun(msgspec.Struct, frozen=True):
     lines: list[str]
 
 
+# Made once, because two threads that meet a type first end the process (catalog.records.base).
+_PAST_RUNS: Final = msgspec.json.Decoder(PastRun)
+_KEPT_RUN: Final = msgspec.json.Decoder(KeptRun)
+
+
 def keep(folder: Path, run: BenchRun, plan: str) -> None:
     """Keep a run as the last one of its GPUs. One that did not begin says nothing about them."""
     if run.start is None or not run.start.gpus:
@@ -164,7 +169,7 @@ def _last(folder: Path, gpus: Sequence[str]) -> Path:
 
 def _kept(path: Path) -> KeptRun:
     try:
-        return msgspec.json.decode(read_bounded(path, _MAX_BYTES), type=KeptRun)
+        return _KEPT_RUN.decode(read_bounded(path, _MAX_BYTES))
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
         raise FactsInvalidError(msg, hint="it is what `gpuprov bench` keeps: move it away") from error
