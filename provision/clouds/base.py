@@ -163,6 +163,7 @@ LOGIN: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 """A user name (useradd(8), and the dots of OS Login): what a tag may say that goes into a configuration for ssh."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 """The name of a launch, a fleet or a host."""
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HOST: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 """The name of a machine: of its launch with a number, or of a fleet's member as the cloud made it."""
 
@@ -232,6 +233,7 @@ class Instance:
             "login": bool(LOGIN.fullmatch(self.login)),
             "address": _is_address(self.address),
             "deadline": parsed_deadline(self.deadline) is not None,
+            **{key: bool(_WORD.fullmatch(getattr(self, key))) for key in ("region", "zone", "type", "profile")},
         }
         odd = [key for key, fit in fits.items() if not fit and getattr(self, key)]
         object.__setattr__(self, "odd", tuple(dict.fromkeys([*self.odd, *odd])))

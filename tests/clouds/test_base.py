@@ -24,6 +24,11 @@ from tests.launch.memory import machine
         ("deadline", "9999-12-31T23:59:59-23:59"),
         ("group", "../x"),
         ("group", "A" * 300),
+        ("region", "us-east-1\n"),
+        ("zone", "../../x"),
+        ("type", "g4dn.xlarge; id"),
+        ("type", "\x1b[2J"),
+        ("profile", "t4\u202etrain"),
     ],
 )
 def test_a_field_that_cannot_be_what_it_should_be_is_empty_and_named(field: str, text: str) -> None:
@@ -32,7 +37,7 @@ def test_a_field_that_cannot_be_what_it_should_be_is_empty_and_named(field: str,
 
 
 def test_what_fits_is_kept() -> None:
-    good = machine("train", login="ada.l-1_x", address="2001:db8::7", deadline="2026-11-27T08:06:24+00:00")
+    good = machine("train", login="ada.l-1_x", address="2001:db8::7", type="g4dn.12xlarge", deadline="2026-11-27T08:06:24+00:00")
     assert isinstance(good, Instance)
     assert (good.login, good.address, good.deadline, good.odd) == ("ada.l-1_x", "2001:db8::7", "2026-11-27T08:06:24+00:00", ())
 
