@@ -73,8 +73,8 @@ def test_a_task_that_fails_is_named_for_programs_and_in_the_last_line(bundle: Bu
     out, err = capsys.readouterr()
     assert json.loads(out)["schema"] == "gpuprov-facts/1"
     assert "fail: tmux" in err
-    assert failed_task(err) == FailedTask("packages", TASK, "apt-get failed: last words")
-    assert err.splitlines()[-1] == f"role packages failed at “{TASK}”: apt-get failed: last words"
+    assert failed_task(err) == FailedTask("packages", TASK, "E: Unable to locate package x; E: and more; apt-get failed")
+    assert err.splitlines()[-1] == f"role packages failed at “{TASK}”: E: Unable to locate package x; E: and more; apt-get failed"
     assert "Unable to locate package x" in err
     assert len(err[err.index("gpuprov-failed") :].encode()) < 2_000  # a member posts the last 4000 bytes
 
