@@ -125,7 +125,7 @@ class AwsBakery:
                 msg = f"{image.id} in {self._api.region} has the name {image.name}, and is not of that digest"
                 raise ImageFailedError(msg, hint="somebody made or changed it by hand: deregister it, and run the same command again")
             return image
-        msg = f"{self._api.region} does not show the image {image_id or request['Name']}, which it accepted, or not its tags"
+        msg = f"{self._api.region} accepted the image {image_id or request['Name']}, and does not show it with its tags yet"
         raise ImageFailedError(msg, hint="run the same `gpuprov bake make` again; it goes on with that image once it shows")
 
     def wait(self, image: BakedImage, *, timeout_s: float, on_step: Step) -> BakedImage:

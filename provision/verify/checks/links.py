@@ -3,6 +3,7 @@
 Minimums and their sources: docs/sources/verification.md §2.2 and §2.8.
 """
 
+import re
 from typing import Final
 
 from provision.profile.fabric import has_nvlink5, has_nvswitch, why_not
@@ -20,6 +21,7 @@ _READ_WRITE_OTHERS: Final = 0o006
 _VIRTUAL: Final = {1, 2}  # passed through, or a vGPU: the link that the guest sees is the hypervisor's
 _FABRIC: Final = {1: "not started", 2: "in progress"}
 _FABRIC_COMPLETE: Final = 3
+_SLOT: Final = re.compile(r"\b(PCIe|NVL|RTX|TITAN|Quadro|A30|A40)\b", re.IGNORECASE)
 _NOT_READY: Final = 802  # CUDA_ERROR_SYSTEM_NOT_READY
 _INSTALL: Final = apply("fabric_manager", "installs it at exactly the driver's version, and enables it")
 _UNTIL: Final = "install nvidia-fabricmanager of exactly the driver's version, and enable it; until then cuInit fails with 802"
@@ -93,9 +95,12 @@ def _nvlink(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _soldered(facts: Facts, profile: Profile) -> bool:
-    """Whether the board itself links its GPUs: cards for slots are linked by bridges, which may not be fitted (NVSentinel, issue 1481)."""
-    names = [str(device.name.value) for device in devices(facts)]
-    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or any("SXM" in name for name in names)
+    """Whether the board may link its GPUs itself. Cards that NVML calls cards for slots have bridges, which may not be fitted.
+
+    Without a bridge all links of such cards are down (NVSentinel, issue 1481). H100 and later modules do not have SXM in their names.
+    """
+    names = [str(device.name.answer()) for device in devices(facts)]
+    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or not all(_SLOT.search(name) for name in names)
 
 
 def _no_switches(profile: Profile) -> str:

@@ -50,6 +50,8 @@ CASES: list[Case] = [
     ("nvlink", two(good.GOOD, *[{**DARK, "name": "NVIDIA A100 80GB PCIe"}] * 2), {}, "not-applicable", "no bridge connects these cards"),
     ("nvlink", two(good.GOOD, DARK, LINKED), {}, "fail", "0 of 18"),
     ("nvlink", two(good.GOOD, *[{**DARK, "name": "Tesla V100-SXM2-16GB"}] * 2), {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, *[{**DARK, "name": "NVIDIA H100 80GB HBM3"}] * 2), {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, *[{**DARK, "name": NOT_SUPPORTED}] * 2), {}, "unknown", "Not Supported"),
     ("nvlink", {**two(good.GOOD, DARK, DARK), "fabric__switches": 4}, {}, "fail", "0 of 18"),
     ("nvlink", two(good.GOOD, LINKED, {"links": "x", "links_up": 0}), {}, "unknown", "no count"),
     ("fabric", {}, {}, "not-applicable", "no NVSwitch"),
