@@ -1,3 +1,4 @@
+import re
 import shutil
 import subprocess
 import sys
@@ -108,15 +109,18 @@ def test_a_profile_whose_lock_is_stale_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"click>=8.2"', '"click>=99"', "requirements.lock has click "),
-        ('"click>=8.2"', '"click>=8.2", "never-locked>=1"', "requirements.lock has no never-locked"),
-        ('"twine>=6.1"', '"twine>=99"', "release.lock has twine "),
-        ('"mkdocs>=1.6.1"', '"mkdocs>=99"', "docs.lock has mkdocs "),
+        ("click", '"click>=99"', "requirements.lock has click "),
+        ("click", '"click", "never-locked>=1"', "requirements.lock has no never-locked"),
+        ("twine", '"twine>=99"', "release.lock has twine "),
+        ("mkdocs", '"mkdocs>=99"', "docs.lock has mkdocs "),
     ],
 )
 def test_requirements_that_a_lock_does_not_meet_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
-    for name in ("pyproject.toml", "requirements.lock", "docs.lock", "release.lock"):
-        (tmp_path / name).write_text((ROOT / name).read_text().replace(old, new))
+    for name in ("requirements.lock", "docs.lock", "release.lock"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    text, changes = re.subn(rf'"{old}>=[\d.]+"', new, (ROOT / "pyproject.toml").read_text())
+    assert changes == 1
+    (tmp_path / "pyproject.toml").write_text(text)
     (objection,) = artefacts.lock_objections(tmp_path)
     assert objection.startswith(said)
 
