@@ -80,7 +80,7 @@ def test_why_ansible_reads_no_inventory_is_told_in_its_words(tmp_path: Path) -> 
     inventory.write_text("all: [unclosed\n")
     with pytest.raises(UsageError, match="finds no host") as caught:
         targets(Session.open(), HostNames([], inventory=inventory), folder=tmp_path)
-    assert "Failed to parse inventory" in caught.value.detail
+    assert "Failed to parse" in caught.value.detail  # ansible-core 2.17 has the path next
 
 
 def test_no_inventory_that_is_a_program_is_run(tmp_path: Path) -> None:
