@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -84,6 +85,9 @@ GOOGLE: dict[str, set[str]] = {
     "google_compute_instance_from_template": {"name", "zone", "source_instance_template"},
 }
 FREE = {"labels", "metadata"}  # names of the user's own
+# The embedded AWS closes each connection after its answer. On a busy machine the provider 5.100 now and then loses an answer ("use of
+# closed network connection", with TF_LOG=DEBUG) and sends the call again, which EC2 refuses if it has no client token.
+ASKED_TWICE = re.compile(r"InvalidGroup\.Duplicate|InvalidPermission\.(Duplicate|NotFound)")
 
 
 def configuration(form: str, case: str, given: Any = None) -> dict[str, Any]:
@@ -249,7 +253,11 @@ def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Aw
     override = {"provider": {"aws": {**owner, "skip_metadata_api_check": "true", **skipped, "endpoints": [here]}}}
     files = {**render("terraform-aws", subject), "here_override.tf.json": json.dumps(override).encode()}
     assert terraform("init", "-input=false", files=files).returncode == 0
-    done = terraform("apply", "-auto-approve", "-input=false")
+    for _ in range(3):
+        done = terraform("apply", "-auto-approve", "-input=false")
+        if done.returncode == 0 or not ASKED_TWICE.search(done.stderr):
+            break
+        cloud.remove(cloud.things(subject.name), on_step=lambda _: None)
     assert done.returncode == 0, done.stderr
     outputs = json.loads(terraform("output", "-json").stdout)
     assert outputs["deadline"]["value"] == DEADLINE.isoformat()
