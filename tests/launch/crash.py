@@ -31,8 +31,9 @@ def undisturbed(clients: Any, do: str, **job: Any) -> int:
 
 
 def sooner(call: int, *, died: bool) -> list[int]:
-    """Where a client that ended before its call is killed instead: how often it asks after an operation differs from run to run."""
-    assert died or call > 1, "a client that is to die at its first call has lived"
+    """The earlier call at which to kill another client, if this one ended before it made that many: an operation is asked after until it is
+    done, so that the number of calls differs from run to run."""
+    assert died or call > 1, "the client was to be killed at its first call, and was not"
     return [] if died else [call // 2]
 
 
@@ -42,13 +43,12 @@ def test_kill_9_while_the_cloud_does_not_show_what_it_made(clients: Any, count: 
     """Then only the token that was journalled knows of the machines: the second run asks with it, and is given the same ones."""
     clients.settings()
     total = undisturbed(clients, "up", count=count)
-    killed, tried = 0, sample.part(range(1, total + 1))
+    tried = sample.part(range(1, total + 1))
     waiting = list(tried)
     while waiting:
         call, name = waiting.pop(0), f"u{next(numbers)}"
         clients.settings(**clients.kind.unseen)
         died = clients.killed_at(call, executed=True, do="up", name=name, count=count)
-        killed += died
         waiting += sooner(call, died=died)
         result = clients.run("up", name, count=count)
         assert "error" not in result, (call, result)
@@ -58,8 +58,7 @@ def test_kill_9_while_the_cloud_does_not_show_what_it_made(clients: Any, count: 
         clients.run("down", name)
         assert clients.left() == [], (call, clients.left())
     with capsys.disabled():
-        print(f"\n  {clients.kind.name:4} up    count {count}, unseen    killed after : {killed:3} of {len(tried):3} calls, all survived")
-    assert killed == len(tried)
+        print(f"\n  {clients.kind.name:4} up    count {count}, unseen    killed after : {len(tried):3} calls, all survived")
 
 
 @pytest.mark.matrix
@@ -79,7 +78,7 @@ def test_kill_9_at_every_call(
 
     fresh()
     total = undisturbed(clients, do, **job)
-    killed, tried = 0, sample.part(range(1, total + 1))
+    tried = sample.part(range(1, total + 1))
     waiting = list(tried)
     while waiting:
         call, name = waiting.pop(0), f"k{next(numbers)}"
@@ -87,7 +86,6 @@ def test_kill_9_at_every_call(
         if do == "down":
             clients.run("up", name, **job)
         died = clients.killed_at(call, executed=executed, do=do, name=name, **({} if do == "down" else job))
-        killed += died
         waiting += sooner(call, died=died)
         if do == "up":
             fresh()  # what the killed client got of a scarce zone is not missed by the next
@@ -101,5 +99,4 @@ def test_kill_9_at_every_call(
         assert clients.left() == [], (call, clients.left())
     with capsys.disabled():
         when = f"killed {'after' if executed else 'before':6}"
-        print(f"\n  {clients.kind.name:4} {do:5} count {count} min {minimum}  {when}: {killed:3} of {len(tried):3} calls, all survived")
-    assert killed == len(tried)
+        print(f"\n  {clients.kind.name:4} {do:5} count {count} min {minimum}  {when}: {len(tried):3} calls, all survived")
