@@ -178,8 +178,9 @@ class SshHome:
             if updated != text:
                 before, after = (each.encode(errors="surrogateescape") for each in (text, updated))
                 self._grow(file.fileno(), len(before), len(after) - len(before))
-                file.write(after)
-                file.truncate()
+                file.write(after.ljust(len(before), b"\n"))  # what is cut off next is empty lines, not the end of the user's last line
+                file.flush()
+                file.truncate(len(after))
 
     def _grow(self, descriptor: int, size: int, growth: int) -> None:
         """Take the room first, as empty lines at the end: a full disk shows here, before anything of the user's is overwritten."""

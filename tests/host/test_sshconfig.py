@@ -1,6 +1,8 @@
 """The include file: `ssh gpuprov-NAME` as OpenSSH itself reads it, and the user's own configuration left alone."""
 
+import itertools
 import os
+import re
 import resource
 import stat
 import subprocess
@@ -81,10 +83,56 @@ def test_what_is_private_can_be_entered_by_its_owner_only(tmp_path: Path, user_c
     assert stat.S_IMODE((home.folder / "id_ed25519").stat().st_mode) == 0o600
 
 
+def whole_text(before: bytes) -> re.Pattern[bytes]:
+    """The user's lines, after those of up to two homes, and empty lines while the file changes its length."""
+    return re.compile(rb'(# gpuprov: .*\nInclude ".*"\n\n){0,2}' + re.escape(before) + rb"\n*")
+
+
+@pytest.mark.parametrize("present", [True, False], ids=["add", "remove"])
+def test_a_kill_at_any_line_leaves_the_users_lines_and_none_that_is_cut(tmp_path: Path, user_config: Path, *, present: bool) -> None:
+    """A process of its own for each line of the change, which ends before that line as by `kill -9`: nothing is flushed or closed."""
+    user_config.write_text(user_config.read_text() + "".join(f"Host h{number}\n  Port {number + 22}\n" for number in range(40)))
+    before = user_config.read_bytes()
+    home = SshHome(tmp_path / "home", user_config)
+    home.add("kept", address="10.0.0.1", login="ubuntu", keys=KEYS)
+    with_ours = user_config.read_bytes()
+    seen = set()
+
+    def die_at(line: int) -> Any:
+        left = iter(range(line))
+
+        def step(frame: Any, event: str, _: object) -> Any:
+            ours = frame.f_code is SshHome._include.__code__
+            if ours and event == "line" and next(left, None) is None:
+                os._exit(9)
+            return step if ours else None
+
+        return step
+
+    for line in itertools.count():
+        user_config.write_bytes(before if present else with_ours)
+        if (child := os.fork()) == 0:
+            ended = 1
+            try:
+                sys.settrace(die_at(line))
+                home._include(present=present)
+                ended = 0
+            finally:
+                os._exit(ended)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert whole_text(before).fullmatch(user_config.read_bytes()), f"before line {line}"
+        seen.add(user_config.read_bytes())
+        if ended == 0:
+            break
+    assert user_config.read_bytes() == (with_ours if present else before)
+    assert len(seen) == 3, "the text before, the text after, and one of another length"
+
+
 def test_the_users_lines_are_there_at_every_moment_while_several_homes_change_the_file(tmp_path: Path, user_config: Path) -> None:
     """Hosts that are added and removed side by side, by threads of two homes that are switched as often as possible."""
     before, interval = user_config.read_bytes(), sys.getswitchinterval()
     homes = [SshHome(tmp_path / name, user_config) for name in ("one", "two")]
+    whole = whole_text(before)
     lost, done = [], threading.Event()
 
     def text() -> bytes:
@@ -94,7 +142,7 @@ def test_the_users_lines_are_there_at_every_moment_while_several_homes_change_th
     def look() -> None:
         while not done.is_set():
             # A read that overlaps with a write in the kernel can get the new text cut at the old length, so it reads again.
-            if not any((again := text()).endswith(before) for _ in range(5)):
+            if not any(whole.fullmatch(again := text()) for _ in range(5)):
                 lost.append(again)
 
     def work(home: SshHome, name: str) -> None:
