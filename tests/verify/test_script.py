@@ -172,6 +172,40 @@ def test_a_run_that_is_broken_off_leaves_no_command_and_no_folder(file: Path, nu
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
+LATE = """
+def late():
+    try:
+        command(["sleep", "600"])
+    except Unknown:
+        pass
+    command(["sh", "-c", "echo $$ > second; exec sleep 600"])
+
+
+def remove_folders():  # on a busy machine there is so much time between the end of the facts and that of the script
+    until = time.monotonic() + 2
+    while not os.path.exists("second") and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+"""
+
+
+def test_a_fact_that_goes_on_after_its_time_leaves_no_command(file: Path) -> None:
+    """As of the probe: its first command is ended with its time, and it tries another way."""
+    text = file.read_text()
+    main, asks, writes = (
+        text.index(line) for line in ('if __name__ == "__main__":', "    observed = answer(", "    sys.stdout.write(json.dumps(")
+    )
+    file.write_text(text[:main] + LATE + text[main:asks] + '    observed = answer({"late": late}, 0.2)\n' + text[writes:])
+    _, facts = by_hand(file)
+    assert list(facts["facts"]) == ["late"]
+    second = file.with_name("second")
+    left = second.exists() and Path(f"/proc/{second.read_text().strip()}").exists()
+    if left:
+        os.kill(int(second.read_text()), signal.SIGKILL)
+    assert not left
+
+
 def test_the_command_asks_for_either_a_host_or_the_script() -> None:
     for words in (["probe"], ["probe", "--script", "localhost"]):
         said = command_line(*words)

@@ -1,5 +1,6 @@
 """What this machine says holds its shape, and what loads the GPU runs last."""
 
+import contextlib
 import json
 import queue
 import re
@@ -145,11 +146,38 @@ def test_a_command_that_is_ended_may_clean_up_and_ends_all_the_same(probe: Any, 
     shell = ["sh", "-c", f"trap '{at_the_end}' TERM; touch lock ready; sleep 600 & wait; sleep 600"]
     fact = threading.Thread(target=lambda: answers.append(probe.run.command(shell, cwd=tmp_path)))
     fact.start()
-    until((tmp_path / "ready").exists)
+    until(lambda: probe.run.RUNNING and (tmp_path / "ready").exists())
     probe.run.end_all()
     fact.join()
     assert [answer[0] for answer in answers] == [code]
     assert (tmp_path / "lock").exists() == bool(code)
+
+
+def test_a_fact_that_goes_on_after_its_time_leaves_no_command(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first command is ended with its time; it takes that for a failure, and tries another way."""
+
+    def fact() -> None:
+        with contextlib.suppress(probe.run.Unknown):
+            probe.run.command(["sleep", "600"])
+        probe.run.command(["sh", "-c", "touch second; exec sleep 600"], cwd=tmp_path)
+
+    def remove() -> None:  # on a busy machine there is so much time between the end of the facts and that of the probe
+        until_s = time.monotonic() + 2
+        while not (tmp_path / "second").exists() and time.monotonic() < until_s:
+            time.sleep(0.01)
+
+    exits: list[int] = []
+    monkeypatch.setattr(probe.run, "remove_folders", remove)
+    monkeypatch.setattr(probe.run.os, "_exit", exits.append)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        probe.run.main({"nonce": "n", "deadline_s": 0.2}, {"os": fact}, dict)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    left = [process for process in list(probe.run.RUNNING) if process.poll() is None]
+    for process in left:
+        process.kill()
+    assert (exits, left) == ([0], [])
 
 
 def test_the_folder_of_a_fact_ends_with_the_probe(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
