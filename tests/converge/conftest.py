@@ -40,6 +40,7 @@ INSTANCE = "i-0c0ffee0000000001"
 GPU = ("nvidia_driver", "fabric_manager", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras")
 # The machine that needs every role for the GPU: NVSwitches, and the subnet manager of NVLink 5.
 SWITCHED: dict[str, Any] = {"gpu": {"model": "b200", "count": 8, "application_clocks": "max"}, "places": []}
+SOURCES = "/etc/apt/sources.list.d/gpuprov.sources"
 WATCHED = "/etc /usr/local /usr/share/keyrings /opt /lib/systemd/system"
 
 
@@ -61,6 +62,12 @@ class Lab:
         )
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout.strip()
+
+    def upgrade(self, only: str = "") -> None:
+        """Every package to its newest version, or with a file of sources those of its repositories alone."""
+        apart = f"-o Dir::Etc::sourcelist={only} -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0" if only else ""
+        keep = "-o Dpkg::Options::=--force-confold"
+        self.shell(f"sudo apt-get {apart} update -qq && sudo DEBIAN_FRONTEND=noninteractive apt-get {apart} {keep} dist-upgrade -y -qq")
 
 
 @pytest.fixture(scope="session")
@@ -229,6 +236,14 @@ class Host:
     def findings(self) -> dict[str, Finding]:
         report = asyncio.run(verify(self.lab.target, pin(self.asked, self.locked), timeout_s=240))
         return {finding.check: finding for finding in report.findings}
+
+    def before(self) -> str:
+        """The state that no role has changed yet, with what Debian has published since the host's tree was built.
+
+        A role's package may need such a newer one, and an undo does not take it back.
+        """
+        self.lab.upgrade()
+        return self.state()
 
     def state(self) -> str:
         """Every file, link and mode below the folders that roles write to, and the packages; without what differs on each run."""

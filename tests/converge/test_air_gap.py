@@ -16,7 +16,7 @@ from provision.workflow.session import Session
 from provision.workflow.setup import SetupRequest, SetupResult, set_up
 from tests.mirror.world import World, world
 
-from .conftest import Lab
+from .conftest import SOURCES, Lab
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=4, turn=0)]
 
@@ -90,7 +90,7 @@ def test_with_the_folder_it_is_set_up_as_with_a_network(lab: Lab, origins: World
     assert (found["nvcc"], found["profilers"]) == ("pass", "pass")
     python = "/opt/gpuprov/venvs/pytorch/bin/python"
     assert lab.shell(f"{python} -c 'import torch, numpy; print(torch.__version__, numpy.__version__)'") == "2.10.0 2.3.1"
-    written = lab.shell("cat /etc/apt/sources.list.d/gpuprov.sources")
+    written = lab.shell(f"cat {SOURCES}")
     assert origins.repository.url in written, "the files are those of a host with a network"
     assert origins.repository.fingerprint in written
     assert lab.shell("test -e /var/cache/gpuprov && echo left || echo gone") == "gone"

@@ -88,7 +88,7 @@ def test_docker_learns_of_the_toolkit_keeps_its_other_settings_and_forgets_it_af
 ) -> None:
     host = host_of("docker", lab, profile, repository, tmp_path)
     lab.shell(f"""sudo mkdir /etc/docker && echo '{{"log-driver": "journald"}}' | sudo tee {DAEMON} && sudo chmod 600 {DAEMON}""")
-    before = host.state()
+    before = host.before()
     host.converge("first", ("containers",))
     told = json.loads(lab.shell(f"sudo cat {DAEMON}"))
     assert told["log-driver"] == "journald"

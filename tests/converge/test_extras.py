@@ -21,7 +21,7 @@ from provision.profile.model import Profile
 from provision.profile.pins import PackagePin
 from provision.rehearsal import rootfs
 
-from .conftest import Lab
+from .conftest import SOURCES, Lab
 from .repository import Repository, packages
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.matrix(of=5, turn=4)]
@@ -124,7 +124,8 @@ def test_every_package_of_tensorrt_stays_at_the_version_of_the_lock(lab: Lab, lo
     newer = "11.9.0.1-1+cuda13.9"
     more = [*(f"{pin.name}={newer}" for pin in pins), f"libnvinfer-dev={newer}", f"libnvinfer-dev={pins[0].version}"]
     repository.add(packages(more, locked.driver.branch, locked.cuda.version))
-    lab.shell("sudo apt-get update -qq && sudo apt-get dist-upgrade -y -qq && sudo apt-get install -y -qq libnvinfer-dev")
+    lab.upgrade(SOURCES)
+    lab.shell("sudo apt-get install -y -qq libnvinfer-dev")
     versions = lab.shell("dpkg-query -W -f '${Version}\\n' 'libnv*'").split()
     assert (set(versions), len(versions)) == ({pins[0].version}, len(pins) + 1)
     lab.shell("sudo apt-get purge -y -qq libnvinfer-dev")

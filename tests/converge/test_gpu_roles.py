@@ -16,7 +16,7 @@ from provision.errors import PlaybookFailedError
 from provision.profile.lock import build
 from provision.rehearsal import rootfs
 
-from .conftest import Host
+from .conftest import SOURCES, Host
 from .repository import KERNEL, Repository, packages
 
 pytestmark = pytest.mark.rehearsal
@@ -33,7 +33,7 @@ def before() -> dict[str, str]:
 
 
 def test_check_mode_predicts_the_first_run_and_changes_nothing(host: Host, before: dict[str, str]) -> None:
-    before["state"] = host.state()
+    before["state"] = host.before()
     predicted = host.converge("check", check=True)
     assert host.state() == before["state"]
     story: list[Progress] = []
@@ -84,8 +84,8 @@ def test_testinfra_agrees(host: Host) -> None:
     assert seen.file(f"/lib/modules/{KERNEL}/updates/dkms/nvidia.ko").exists
     assert seen.file("/etc/sysctl.d/60-gpuprov-perf.conf").contains("kernel.perf_event_paranoid = 2")
     assert host.asked.sources.apt is not None
-    assert seen.file("/etc/apt/sources.list.d/gpuprov.sources").contains(host.asked.sources.apt.fingerprint)
-    assert "trusted" not in seen.file("/etc/apt/sources.list.d/gpuprov.sources").content_string
+    assert seen.file(SOURCES).contains(host.asked.sources.apt.fingerprint)
+    assert "trusted" not in seen.file(SOURCES).content_string
     # What apt itself makes of the pin: no newer branch comes in behind our back.
     assert " 1001" in seen.check_output("apt-cache policy nvidia-driver-cuda")
 
@@ -100,7 +100,7 @@ def test_everything_survives_a_reboot(host: Host) -> None:
 def test_a_newer_branch_does_not_come_in_behind_our_back(host: Host, repository: Repository) -> None:
     newer = packages(["nvidia-driver-cuda"], "999", host.locked.cuda.version)
     repository.add(newer)
-    host.lab.shell("sudo apt-get update -qq && sudo apt-get dist-upgrade -y -qq")
+    host.lab.upgrade(SOURCES)
     assert host.lab.shell("dpkg-query -W -f '${Version}' nvidia-driver-cuda") == f"{host.locked.driver.branch}.1"
 
 

@@ -98,7 +98,7 @@ def starts(lab: Lab) -> str:
 
 def test_a_head_lives_starts_again_with_a_new_environment_and_is_taken_back(lab: Lab, cluster: Cluster) -> None:
     host = cluster.host({"head": "self"})
-    before = host.state()
+    before = host.before()
     assert ray(host).observed == "there is no gpuprov-ray.service"
     host.converge("first", ("ray",))  # with the environment that it is started from
     found = ray(host)

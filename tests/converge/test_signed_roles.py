@@ -59,7 +59,7 @@ def locked(asked: Profile, archive: Repository, repository: Repository) -> Lock:
 
 
 def test_the_driver_comes_signed_from_the_archive_and_all_of_it_goes_again(host: Host) -> None:
-    before = host.state()
+    before = host.before()
     assert host.converge("first", ROLES).changed > 0
     installed = dict(line.split() for line in host.lab.shell("dpkg-query -W -f '${Package} ${Version}\\n'").splitlines() if " " in line)
     assert {name: installed[name] for name in host.locked.driver.packages} == {
