@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.catalog import read
 from provision.catalog.rules import TITLES
 from provision.errors import StackConflictError
 from provision.profile.locked import Lock, LockedEnvironment, LockedExtra, LockedPython, LockedRay
 from provision.profile.model import Profile
-from provision.profile.pins import WheelPin
+from provision.profile.pins import EnvironmentWheels, Resolved, WheelPin, digest
 from provision.profile.stack import OwnPython
 
-if TYPE_CHECKING:
-    from provision.profile.requirements import EnvironmentWheels, Resolved
-
 # What a file adds to an environment.
-OwnPackages = Callable[["EnvironmentWheels"], "Resolved"]
+OwnPackages = Callable[[EnvironmentWheels], Resolved]
 
 
 def from_file(profile: Profile, path: Path) -> OwnPackages | None:
@@ -44,11 +40,7 @@ def as_in(lock: Lock | None, path: Path | None = None) -> OwnPackages | None:
     own = lock.python if lock is not None else None
     if own is None:
         return None
-    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
-
-    return lambda _within: requirements.Resolved(
-        own.file, requirements.digest(path.with_name(own.file)) if path else own.sha256, own.wheels
-    )
+    return lambda _within: Resolved(own.file, digest(path.with_name(own.file)) if path else own.sha256, own.wheels)
 
 
 def locked_python(
@@ -111,10 +103,8 @@ def refuse_extras_of_a_prefix(profile: Profile) -> None:
 
 def _within(name: str, environment: LockedEnvironment, extras: Mapping[str, LockedExtra]) -> EnvironmentWheels:
     """The framework's wheels, and those that optional components add to them."""
-    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
-
     added = [line for extra in extras.values() if extra.environment == name for line in extra.wheels]
-    return requirements.EnvironmentWheels(TITLES[name], environment.python, tuple(dict.fromkeys([*environment.wheels, *added])))
+    return EnvironmentWheels(TITLES[name], environment.python, tuple(dict.fromkeys([*environment.wheels, *added])))
 
 
 def gap(python: OwnPython | None, locked: LockedPython | None) -> str:
@@ -129,6 +119,4 @@ def is_stale(lock: Lock, path: Path) -> bool:
     own = lock.python
     if own is None:
         return False
-    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
-
-    return requirements.digest(path.with_name(own.file)) != own.sha256
+    return digest(path.with_name(own.file)) != own.sha256

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
+
+from provision import paths
+from provision.errors import ProfileInvalidError
 
 # A source distribution has the same form as a wheel.
 _WHEEL: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+_-]+)((?: --hash=sha256:[0-9a-f]{64})+)")
+_MOST_OWN_BYTES: Final = 256 * 1024
 _EXACT: Final = re.compile(r"(.+)-(\d+:[^-]+-[^-]+)")  # for dnf
 
 
@@ -49,3 +56,40 @@ class WheelPin:
         """Read a wheel of a lock; None for any other line, such as an option that pip would obey."""
         match = _WHEEL.fullmatch(text)
         return match and cls(match[1], match[2], tuple(match[3].split(" --hash=sha256:")[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentWheels:
+    """The wheels that are in an environment already: the framework's title, its Python, and the pins as a lock has them."""
+
+    title: str
+    python: str
+    pins: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a file adds to an environment: its own digest, and the wheels as pip takes them with --require-hashes."""
+
+    file: str
+    sha256: str
+    wheels: tuple[str, ...]
+
+
+def read_own(path: Path) -> bytes:
+    """The bytes of a team's file of packages.
+
+    Raises:
+        ProfileInvalidError: it cannot be read, or is too large.
+    """
+    try:
+        return paths.read_bounded(path, _MOST_OWN_BYTES)
+    except OSError as error:
+        why = f"is larger than {_MOST_OWN_BYTES >> 10} KiB" if error.errno == errno.EFBIG else f"cannot be read: {error.strerror}"
+        msg = f"{path} {why}"
+        raise ProfileInvalidError(msg, hint="stack.python names a file beside the profile") from error
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of such a file; ProfileInvalidError as for `read_own`."""
+    return hashlib.sha256(read_own(path)).hexdigest()

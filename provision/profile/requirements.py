@@ -4,11 +4,9 @@ A requirements file is resolved by uv against the package index; a pylock.toml i
 to install from, because then the lock would not say what is installed.
 """
 
-import errno
 import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,57 +14,19 @@ from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from provision import paths
 from provision.catalog import wheels
 from provision.errors import ProfileInvalidError, StackConflictError
-from provision.profile.pins import WheelPin
+from provision.profile.pins import EnvironmentWheels, Resolved, WheelPin, read_own
 
-_MOST_BYTES: Final = 256 * 1024
 _MOST_LINES: Final = 500
 _MOST_TEXT: Final = 80  # of a line, in a complaint
 _HINT: Final = "write packages of the index only, one a line, such as einops>=0.8; the index itself is sources.wheels"
 _ELSEWHERE: Final = ("vcs", "directory", "archive", "sdist")
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentWheels:
-    """The wheels that are in an environment already: the framework's title, its Python, and the pins as a lock has them."""
-
-    title: str
-    python: str
-    pins: tuple[str, ...]
-
-    def versions(self) -> dict[str, str]:
-        """Package → version."""
-        return {canonicalize_name(pin.name): pin.version for line in self.pins if (pin := WheelPin.parse(line))}
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What a file adds to an environment: its own digest, and the wheels as pip takes them with --require-hashes."""
-
-    file: str
-    sha256: str
-    wheels: tuple[str, ...]
-
-
-def read(path: Path) -> bytes:
-    """The bytes of such a file.
-
-    Raises:
-        ProfileInvalidError: it cannot be read, or is too large.
-    """
-    try:
-        return paths.read_bounded(path, _MOST_BYTES)
-    except OSError as error:
-        why = f"is larger than {_MOST_BYTES >> 10} KiB" if error.errno == errno.EFBIG else f"cannot be read: {error.strerror}"
-        msg = f"{path} {why}"
-        raise ProfileInvalidError(msg, hint="stack.python names a file beside the profile") from error
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of such a file; ProfileInvalidError as for `read`."""
-    return hashlib.sha256(read(path)).hexdigest()
+def _versions(within: EnvironmentWheels) -> dict[str, str]:
+    """Package → version."""
+    return {canonicalize_name(pin.name): pin.version for line in within.pins if (pin := WheelPin.parse(line))}
 
 
 def resolve_requirements(path: Path, within: EnvironmentWheels) -> Resolved:
@@ -77,9 +37,9 @@ def resolve_requirements(path: Path, within: EnvironmentWheels) -> Resolved:
         StackConflictError: a requirement contradicts a wheel of the environment, or no releases go together.
         IndexUnreachableError: the index gave no answer.
     """
-    raw = read(path)
+    raw = read_own(path)
     lines = list(parse_requirements(raw, path))
-    have = within.versions()
+    have = _versions(within)
     for number, requirement in lines:
         version = have.get(canonicalize_name(requirement.name))
         if (
@@ -140,7 +100,7 @@ def take_pylock(path: Path, within: EnvironmentWheels) -> Resolved:
         ProfileInvalidError: it is not such a file, or a package is taken from elsewhere than an index.
         StackConflictError: a package has another version than in the environment.
     """
-    raw = read(path)
+    raw = read_own(path)
     try:
         data = tomllib.loads(_text(raw, path))
     except tomllib.TOMLDecodeError as error:
@@ -149,7 +109,7 @@ def take_pylock(path: Path, within: EnvironmentWheels) -> Resolved:
     if data.get("lock-version") != "1.0" or not isinstance(data.get("packages"), list):
         msg = f"{path.name} is not a pylock.toml of version 1.0"
         raise ProfileInvalidError(msg, hint="`uv pip compile --format pylock.toml` writes one")
-    have, added = within.versions(), []
+    have, added = _versions(within), []
     for number, package in enumerate(data["packages"], start=1):
         name, version, line = _locked_package(package, f"package {number}", path, within.python)
         if line is None:

@@ -13,7 +13,7 @@ from provision.paths import playbooks_dir
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.profile.requirements import Resolved
+from provision.profile.pins import Resolved
 from provision.profile.stack import Frameworks, OwnPython, RayCluster
 from provision.verify.finding import OUTCOMES, Finding, Outcome
 

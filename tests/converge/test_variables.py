@@ -12,7 +12,7 @@ from provision.paths import playbooks_dir
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile, User
-from provision.profile.requirements import Resolved
+from provision.profile.pins import Resolved
 from provision.profile.stack import Frameworks, OwnPython, RayCluster
 
 TODAY = dt.date(2026, 11, 21)

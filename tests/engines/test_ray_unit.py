@@ -19,7 +19,7 @@ from provision.converge.run import converge, undo
 from provision.profile.lock import build
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
-from provision.profile.requirements import Resolved
+from provision.profile.pins import Resolved
 from provision.rehearsal import rootfs
 from provision.verify.finding import Finding
 from provision.verify.fleet import verify

@@ -20,8 +20,8 @@ from provision.profile.lock import build
 from provision.profile.locked import environment_of, pin
 from provision.profile.model import Profile
 from provision.profile.own import as_in, from_file
-from provision.profile.pins import WheelPin
-from provision.profile.requirements import EnvironmentWheels, parse_requirements, take_pylock
+from provision.profile.pins import EnvironmentWheels, WheelPin
+from provision.profile.requirements import parse_requirements, take_pylock
 from provision.profile.stack import RayCluster
 from tests.wheel_index import Index
 

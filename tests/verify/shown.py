@@ -25,8 +25,7 @@ from provision.profile import lockfile
 from provision.profile.lock import build
 from provision.profile.locked import environment_of
 from provision.profile.model import Profile
-from provision.profile.pins import WheelPin
-from provision.profile.requirements import EnvironmentWheels, Resolved, digest
+from provision.profile.pins import EnvironmentWheels, Resolved, WheelPin, digest
 from provision.verify.facts import Facts
 from tests.verify import good
 from tests.verify.checks import test_boot, test_kernels, test_mig, test_python, test_stack
