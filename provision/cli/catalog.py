@@ -1,6 +1,7 @@
 """`gpuprov catalog`: what exists, as tables; each of them also as --json and --csv."""
 
 import dataclasses
+import datetime as dt
 import functools
 import sys
 from collections.abc import Callable
@@ -13,13 +14,11 @@ from click.shell_completion import CompletionItem
 from provision.catalog import overlay, read, wheels
 from provision.cli import echo, options
 from provision.cli.progress import narration
-from provision.clouds import CLOUDS, search
+from provision.clouds import CLOUDS, refreshes, search
 from provision.errors import EXIT_UNKNOWN
-from provision.profile import load
 from provision.report import picture, table
-from provision.workflow import catalog, refresh
+from provision.workflow import catalog
 from provision.workflow.catalog import CatalogTable, FromMemory
-from provision.workflow.session import today
 from provision.workflow.systems import system_table
 
 
@@ -132,7 +131,7 @@ def systems() -> CatalogTable:
 @_prints_table
 def stacks(*, gpu: str, system: str) -> CatalogTable:
     """List every toolkit and framework release for a GPU: what works with which driver, and what does not work and why."""
-    return catalog.stack_table(catalog.find_gpus(gpu), system, today())
+    return catalog.stack_table(catalog.find_gpus(gpu), system, dt.datetime.now(dt.UTC).date())
 
 
 @command.command("roofline")
@@ -168,7 +167,7 @@ def roofline(
 
 
 @command.command("refresh")
-@click.option("--only", "parts", type=click.Choice(list(refresh.parts())), multiple=True, help="Refresh only this part. May be repeated.")
+@click.option("--only", "parts", type=click.Choice(list(refreshes())), multiple=True, help="Refresh only this part. May be repeated.")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Ask only this region. May be repeated.")
 @click.option(
     "--set", "sets", multiple=True, metavar="NAME", help="Resolve only this wheel set, such as torch-2.10.0-cp312. May be repeated."
@@ -190,12 +189,14 @@ def refresh_command(
 
     A part that does not answer keeps its old data. It is named, and the exit code is then 3.
     """
+    from provision.workflow import refresh  # noqa: PLC0415 - loads the models of a profile, half the time of a table, which needs none
+
     for region in regions:
         options.check_word(region, search.regions(), "region")
     for name in sets:
         options.check_word(name, [wheel_set.name for wheel_set in wheels.all_sets()], "wheel set")
     with narration() as narrator:
-        repositories = [refresh.repositories_of(load.load(load.find(name))) for name in profiles]
+        repositories = [refresh.repositories_named(name) for name in profiles]
         result = refresh.refresh(parts, regions, sets, access={}, say=narrator.say, repositories=repositories)
     if as_json:
         options.print_json({**dataclasses.asdict(result), "path": str(overlay.path())})
@@ -212,7 +213,7 @@ def refresh_command(
 @options.as_json
 def age(*, as_json: bool) -> None:
     """Show how old each part of the catalog is by the sources that it cites, the oldest first, and whether refreshed data is used."""
-    parts, problem = refresh.ages(today()), overlay.problem()
+    parts, problem = catalog.ages(dt.datetime.now(dt.UTC).date()), overlay.problem()
     if as_json:
         options.print_json({"parts": [dataclasses.asdict(part) for part in parts], "overlay": str(overlay.path()), "problem": problem})
         return

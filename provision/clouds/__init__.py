@@ -100,6 +100,15 @@ def refresh_module(cloud: str) -> Any:
     return _module(cloud, "refresh")
 
 
+def refreshes() -> dict[str, str]:
+    """What can be refreshed → the cloud that is asked, or empty for what no cloud knows; the cheap parts first.
+
+    The first part of each cloud is a few calls, its others are hundreds, and the wheels take minutes.
+    """
+    ranked = [(rank, name, each.name) for each in providers() for rank, name in enumerate(each.refreshes)]
+    return {name: cloud for _, name, cloud in sorted(ranked, key=lambda part: part[0])} | {"packages": "", "wheels": ""}
+
+
 def runbook(cloud: str) -> Any:
     """The steps of a runbook that are the cloud's own."""
     return _module(cloud, "forms.runbook")

@@ -1,28 +1,34 @@
 """The tables of `gpuprov catalog`: rows for people, and data for programs."""
 
+from __future__ import annotations
+
 import dataclasses
 import datetime as dt
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from provision import clouds
-from provision.catalog import read, roofline, stacks
+from provision.catalog import overlay, read, roofline, stacks
+from provision.catalog.ages import cited, stack_parts
+from provision.catalog.records.base import Source
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import PRECISIONS, Point, Roof, attainable_tflops
 from provision.clouds import search
-from provision.clouds.terms import Offer
+from provision.clouds.terms import DataPart, Offer
 from provision.errors import UsageError
-from provision.verify.facts import load
-from provision.verify.points import Measurement, measurement_of
+
+if TYPE_CHECKING:
+    from provision.verify.points import Measurement
 
 _TENSOR_INPUTS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4", "int1")
 _PRECISION_NOTE: Final = (
     "CUDA cores: the rate over FP32's, yes where it is not known; tensor cores take no FP32, and TF32, where it is taken, stands in for it "
     "with a mantissa of 10 bits; ~ from memory, ? not known, - not taken"
 )
+_OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
 _ROOFS: Final = ("GPU", "precision", "peak TFLOPS", "GB/s", "threshold FLOP/B")
 _POINTS: Final = ("measured", "FLOP/B", "TFLOPS", "% of the roof")
 _ORDERS: Final[dict[str, Callable[[Offer], Any]]] = {
@@ -140,11 +146,14 @@ def instance_table(
     unsure = _unsure_sources()
     where = ["zones"] if region else ["regions", "priced in"]
     columns = ["cloud", "type", "GPU", "GPUs", "vCPU", "GB", "local GB", *where, "USD/h", "as of", "note"]
-    rows = [_offer_row(offer, unsure, in_region=region is not None) for offer in offers]
-    return CatalogTable(columns, rows, [{**offer.as_dict(), "price_date": _priced_on(offer)} for offer in offers], note)
+    days = {key: source.date for key, source in clouds.sources().items()}
+    priced_on = [str(min(days[source] for source in offer.price.sources)) if offer.price else None for offer in offers]
+    rows = [_offer_row(offer, day, unsure, in_region=region is not None) for offer, day in zip(offers, priced_on, strict=True)]
+    data = [{**offer.as_dict(), "price_date": day} for offer, day in zip(offers, priced_on, strict=True)]
+    return CatalogTable(columns, rows, data, note)
 
 
-def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[object]:
+def _offer_row(offer: Offer, priced_on: str | None, unsure: set[str], *, in_region: bool) -> list[object]:
     price = offer.price
     notes = [offer.note] if offer.note else []
     if price and not price.whole:
@@ -154,12 +163,7 @@ def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[objec
     if price and unsure.intersection(price.sources):
         hourly = FromMemory(hourly)
     size = (offer.gpu, offer.gpus, offer.vcpus, offer.memory_gb, offer.local_gb)
-    return [offer.cloud, offer.instance_type, *size, *where, hourly, _priced_on(offer), "; ".join(notes)]
-
-
-def _priced_on(offer: Offer) -> str | None:
-    """The day of the oldest source of an offer's price."""
-    return str(min(clouds.sources()[source].date for source in offer.price.sources)) if offer.price else None
+    return [offer.cloud, offer.instance_type, *size, *where, hourly, priced_on, "; ".join(notes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,9 @@ def measured_on(path: Path) -> Measurement:
         UsageError: nothing was measured.
         FactsInvalidError: the file cannot be read.
     """
-    measurement = measurement_of(str(path), load(path))
+    from provision.verify import facts, points  # noqa: PLC0415 - the models of facts and profiles, which the other tables do not need
+
+    measurement = points.measurement_of(str(path), facts.load(path))
     if measurement is None:
         msg = f"{path} holds no measurement"
         raise UsageError(msg, hint="gather one with `gpuprov probe HOST --tier perf`")
@@ -284,3 +290,49 @@ def _under_roofs(roofs: Sequence[Roof], measurement: Measurement) -> Iterator[tu
 def _unsure_sources() -> set[str]:
     """The keys of the sources that are somebody's memory."""
     return {key for key, source in clouds.sources().items() if source.grade == "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old a part of the catalog is.
+
+    Attributes:
+        date: of its oldest source, and `days` since then.
+        newest: of its newest source.
+        refresh: what `catalog refresh --only` takes to renew it; empty where only another release of gpuprov does.
+    """
+
+    part: str
+    date: dt.date
+    newest: dt.date
+    days: int
+    origin: str
+    refresh: str
+    old: bool
+
+
+def ages(today: dt.date) -> list[Age]:
+    """How old each part is, by the sources that it cites: what ships, and what was refreshed."""
+    known = clouds.sources()
+    shipped = {name: DataPart(records, "") for name, records in stack_parts().items()}
+    for each in clouds.providers():
+        shipped |= each.parts()
+    refreshed = {part.name: part.made_at.date() for part in overlay.read().parts}
+    ages = []
+    for name, part in shipped.items():
+        sources = cited(part.records, known)
+        oldest, newest = sources[0], sources[-1].date
+        # What a refresh has renewed counts from then; what nothing renews is as old as the last thing that was read for it.
+        basis = refreshed.get(part.refresh, oldest.date) if part.refresh else newest
+        old = (today - basis).days > _OLD_DAYS
+        ages.append(Age(name, oldest.date, newest, (today - oldest.date).days, _origin(sources), part.refresh, old))
+    for done in overlay.read().parts:
+        day = done.made_at.date()
+        days = (today - day).days
+        ages.append(Age(f"{done.name} (refreshed)", day, day, days, done.origin, done.name, days > _OLD_DAYS))
+    return ages
+
+
+def _origin(sources: Sequence[Source]) -> str:
+    rest = f"; the oldest of {len(sources)} sources" if len(sources) > 1 else ""
+    return f"{sources[0].title}{rest}"

@@ -3,18 +3,15 @@
 The parts are independent. One that fails keeps its old data and is reported; the others are refreshed.
 """
 
-import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from provision import clouds
 from provision.catalog import overlay, package_versions, read, wheels
-from provision.catalog.ages import cited, stack_parts
 from provision.catalog.overlay import Overlay
 from provision.catalog.package_versions import Repository
-from provision.catalog.records.base import Source
-from provision.clouds.terms import DataPart, Refreshed
+from provision.clouds.terms import Refreshed
 from provision.concurrent import at_once
 from provision.errors import (
     CloudError,
@@ -24,11 +21,9 @@ from provision.errors import (
     IndexUnreachableError,
     PermissionRefusedError,
 )
-from provision.profile import names
+from provision.profile import load, names
 from provision.profile.model import Profile
 from provision.profile.packages import Names, system_of
-
-_OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
 
 Say = Callable[[str], None]
 
@@ -47,34 +42,6 @@ class RefreshResult:
     failed: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Age:
-    """How old a part of the catalog is.
-
-    Attributes:
-        date: of its oldest source, and `days` since then.
-        newest: of its newest source.
-        refresh: what `catalog refresh --only` takes to renew it; empty where only another release of gpuprov does.
-    """
-
-    part: str
-    date: dt.date
-    newest: dt.date
-    days: int
-    origin: str
-    refresh: str
-    old: bool
-
-
-def parts() -> dict[str, str]:
-    """What can be refreshed → the cloud that is asked, or empty for what no cloud knows; the cheap parts first.
-
-    The first part of each cloud is a few calls, its others are hundreds, and the wheels take minutes.
-    """
-    ranked = [(rank, name, each.name) for each in clouds.providers() for rank, name in enumerate(each.refreshes)]
-    return {name: cloud for _, name, cloud in sorted(ranked, key=lambda part: part[0])} | {"packages": "", "wheels": ""}
-
-
 def refresh(
     only: Sequence[str],
     regions: Sequence[str],
@@ -87,7 +54,7 @@ def refresh(
     """Refresh parts of the catalog and write the overlay.
 
     Args:
-        only: names of `parts()`; all when empty.
+        only: names of `clouds.refreshes()`; all when empty.
         regions: to ask; all that the catalog knows when empty.
         sets: names of wheel sets to resolve again; all when empty.
         access: cloud → whose account; the user's own where it is missing.
@@ -99,7 +66,7 @@ def refresh(
     """
     outcome, fresh = RefreshResult(), overlay.read()
     errors: list[GpuprovError] = []
-    cloud_of = parts()
+    cloud_of = clouds.refreshes()
 
     def account(cloud: str) -> Any:
         return access.get(cloud) or clouds.access_from(cloud, {})
@@ -166,6 +133,11 @@ def repositories_of(profile: Profile) -> list[Repository]:
     return [Repository(**each.model_dump()) for each in Names(profile, system, own).repositories()]
 
 
+def repositories_named(profile: str) -> list[Repository]:
+    """The same of a profile by its name or file."""
+    return repositories_of(load.load(load.find(profile)))
+
+
 def _packages(before: Overlay, groups: Sequence[Sequence[Repository]], say: Say) -> Refreshed:
     """The versions of packages in each group of repositories. One that is not read keeps what was known of it."""
     from provision.catalog import indices  # noqa: PLC0415 - what compares versions takes a third of a second to load
@@ -222,30 +194,3 @@ def _wheels(before: Overlay, names: Sequence[str], say: Say) -> Refreshed:
         [f"{name}: other wheels" for name in fresh],
         [f"wheels {name}: {error.message}" for name, error in errors.items()],
     )
-
-
-def ages(today: dt.date) -> list[Age]:
-    """How old each part is, by the sources that it cites: what ships, and what was refreshed."""
-    known = clouds.sources()
-    shipped = {name: DataPart(records, "") for name, records in stack_parts().items()}
-    for each in clouds.providers():
-        shipped |= each.parts()
-    refreshed = {part.name: part.made_at.date() for part in overlay.read().parts}
-    ages = []
-    for name, part in shipped.items():
-        sources = cited(part.records, known)
-        oldest, newest = sources[0], sources[-1].date
-        # What a refresh has renewed counts from then; what nothing renews is as old as the last thing that was read for it.
-        basis = refreshed.get(part.refresh, oldest.date) if part.refresh else newest
-        old = (today - basis).days > _OLD_DAYS
-        ages.append(Age(name, oldest.date, newest, (today - oldest.date).days, _origin(sources), part.refresh, old))
-    for done in overlay.read().parts:
-        day = done.made_at.date()
-        days = (today - day).days
-        ages.append(Age(f"{done.name} (refreshed)", day, day, days, done.origin, done.name, days > _OLD_DAYS))
-    return ages
-
-
-def _origin(sources: Sequence[Source]) -> str:
-    rest = f"; the oldest of {len(sources)} sources" if len(sources) > 1 else ""
-    return f"{sources[0].title}{rest}"

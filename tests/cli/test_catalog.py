@@ -17,7 +17,6 @@ from provision.catalog import indices, wheels
 from provision.catalog.overlay import Overlay
 from provision.clouds.terms import Refreshed
 from provision.errors import CredentialsMissingError
-from provision.workflow import refresh
 from tests.cli.conftest import Call
 
 FACTS = Path(__file__).parents[1] / "data" / "facts"
@@ -188,7 +187,7 @@ def test_a_refresh_says_first_which_cloud_did_not_answer_and_begins_with_the_che
     assert "asking for offers" in err.splitlines()[1]
     assert out.startswith("refreshed aws, digitalocean, prices, packages, wheels: ")
     assert "not refreshed: gcp: there are no credentials\n" in err
-    assert list(refresh.parts()) == ["aws", "digitalocean", "gcp", "prices", "gcp-prices", "packages", "wheels"]
+    assert list(clouds.refreshes()) == ["aws", "digitalocean", "gcp", "prices", "gcp-prices", "packages", "wheels"]
 
 
 def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) -> None:

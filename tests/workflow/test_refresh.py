@@ -13,6 +13,7 @@ from provision.errors import CloudError, GpuprovError, IndexUnreachableError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import refresh as work
+from provision.workflow.catalog import ages as all_ages
 
 NOBODY = GcpAccess("p", "http://127.0.0.1:9")
 SET = "torch-2.10.0-cp312"
@@ -28,7 +29,7 @@ def test_aws_is_asked_and_the_overlay_is_dated(access: AwsAccess) -> None:
     assert overlay.problem() == ""
     assert overlay.read().clouds["aws"]["regions"] == ["us-east-1", "eu-west-1"]
     assert clouds.provider("aws").offered_in("g4dn.xlarge")["us-east-1"]
-    ages = {age.part: age for age in work.ages(dt.datetime.now(dt.UTC).date())}
+    ages = {age.part: age for age in all_ages(dt.datetime.now(dt.UTC).date())}
     assert (ages["aws (refreshed)"].days, ages["aws (refreshed)"].old, ages["aws instance types"].old) == (0, False, False)
 
 
@@ -57,7 +58,7 @@ def test_the_word_prices_means_those_of_every_cloud(ec2: Rehearsal, access: AwsA
     assert (sorted(outcome.refreshed), outcome.failed) == (["gcp-prices", "prices"], [])
     only = work.refresh(("gcp-prices",), (), [], access={**both, "aws": AwsAccess("http://127.0.0.1:9", "x", "x")}, say=lambda _: None)
     assert only.refreshed == ["gcp-prices"]
-    ages = {age.part: age for age in work.ages(dt.datetime.now(dt.UTC).date())}
+    ages = {age.part: age for age in all_ages(dt.datetime.now(dt.UTC).date())}
     assert (ages["gcp-prices (refreshed)"].days, ages["gcp prices"].refresh, ages["gcp prices"].old) == (0, "gcp-prices", False)
 
 
@@ -89,9 +90,9 @@ def test_other_wheels_are_told_and_used(access: AwsAccess, monkeypatch: pytest.M
 def test_a_part_is_as_old_as_the_oldest_source_that_it_cites() -> None:
     """What a refresh would renew is old by that; what only a release renews, by the newest."""
     today = dt.date.fromisoformat(read.BASE_DATE)
-    ages = {age.part: age for age in work.ages(today)}
+    ages = {age.part: age for age in all_ages(today)}
     types, driver = ages["aws instance types"], ages["driver"]
     assert (types.date, types.days, types.old) == (dt.date(2026, 4, 1), (today - dt.date(2026, 4, 1)).days, True)
     assert (driver.date, driver.newest, driver.old) == (dt.date(2026, 1, 27), dt.date(2026, 11, 21), False)
     latest = max(age.newest for age in ages.values())
-    assert all(age.old for age in work.ages(latest + dt.timedelta(days=91)))
+    assert all(age.old for age in all_ages(latest + dt.timedelta(days=91)))

@@ -197,14 +197,14 @@ def sources() -> dict[str, Source]:
 
 
 @functools.cache
-def _shipped() -> Gcp:
+def shipped() -> Gcp:
+    """All of it but for what a refresh learnt."""
     return read.load(_DATA / "cloud.yaml", Gcp)
 
 
 @functools.lru_cache(maxsize=2)
 def _gcp(layer: GcpOverlay) -> Gcp:
-    shipped = _shipped()
-    return msgspec.structs.replace(shipped, zones=shipped.zones | layer.zones)
+    return msgspec.structs.replace(shipped(), zones=shipped().zones | layer.zones)
 
 
 def gcp() -> Gcp:
@@ -236,12 +236,12 @@ def zones_source(accelerator_type: str) -> str:
 
 def machine(machine_type: str) -> GcpMachine | None:
     """A machine type with its GPUs built in."""
-    return next((record for record in gcp().machines if record.type == machine_type), None)
+    return next((record for record in shipped().machines if record.type == machine_type), None)
 
 
 def machine_price(machine_type: str, region: str) -> tuple[float, str] | None:
     """US dollars an hour for a machine with its GPUs, and the id of the source; None where it is not known."""
-    found = ((by_type.get(machine_type, {}).get(region), source) for source, by_type in gcp().machine_prices.items())
+    found = ((by_type.get(machine_type, {}).get(region), source) for source, by_type in shipped().machine_prices.items())
     return next(((usd, source) for usd, source in found if usd is not None), None)
 
 

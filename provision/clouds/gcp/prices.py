@@ -51,12 +51,12 @@ def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None
     machine = data.machine_price(instance_type, region)
     if machine:
         return Price((PricePart("machine", *machine),))
-    attached = next((entry for entry in data.gcp().prices if entry.gpu == gpu), None)
+    attached = next((entry for entry in data.shipped().prices if entry.gpu == gpu), None)
     size = n1_size(instance_type)
     if attached is None or size is None:
         return None
     gpus = PricePart(f"{count:g} x {gpu}", round(attached.usd_per_hour * count, 4), attached.source)
-    rates = data.gcp().n1_prices
+    rates = data.shipped().n1_prices
     rate = rates.regions.get(region)
     if rate is None:
         return Price((gpus,), missing=("vCPUs", "memory"))
@@ -87,7 +87,7 @@ def _refreshed_price(instance_type: str, region: str, gpu: str, count: int) -> P
 
 def n1_size(machine_type: str) -> tuple[int, float] | None:
     """The vCPUs and GB of memory of an N1 type; None for another family, and for a size that N1 does not have."""
-    n1, (_, kind, vcpus) = data.gcp().n1, [*machine_type.split("-"), "", ""][:3]
+    n1, (_, kind, vcpus) = data.shipped().n1, [*machine_type.split("-"), "", ""][:3]
     count = int(vcpus) if vcpus.isdecimal() else 0
     if machine_type != f"n1-{kind}-{count}" or kind not in n1.gb_per_vcpu or count not in n1.vcpus or count < n1.smallest[kind]:
         return None

@@ -40,9 +40,6 @@ _RUN_SECONDS: Final = (30, 120 * 24 * 3600)
 # On GCE a power-off only stops the machine, and its time limit does not delete a stopped machine, so the timer on the host must come after
 # the limit, which may act 30 s late (same page). The timer is for a machine whose limit began anew when Google restarted it.
 _TIMER_AFTER: Final = dt.timedelta(minutes=10)
-_LOCAL_SSD_MOST: Final = (
-    8  # 1 to 8, then 16 and 24: N1 of AllowedLocalSSDCount in cockroachdb/cockroach; A2, G2 from memory: one for each GPU
-)
 _MODELS: Final = {"on-demand": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START"}
 HYPERDISK_ONLY: Final = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
 _GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (from memory)
