@@ -4,7 +4,7 @@
 #   make test    these, the tests with hosts and a browser, and a part of each matrix, by the commit; SAMPLE=3 names another part
 #   make test-all  all of them, whole
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all test-full test-cloud test-engines lint docs bench lock mutate fuzz fresh test-lowest release-check clean
+.PHONY: help setup demo check test test-all test-full test-cloud test-engines lint docs bench data lock mutate fuzz fresh test-lowest release-check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -112,6 +112,10 @@ test-lowest: setup
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
 	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq --no-deps -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
 	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK) $(OF_THE_TREE) --sample commit --files 8)
+
+# The shipped YAML as JSON, which is read in a hundredth of the time: after each change of it. What does not fit its YAML is not used.
+data: setup
+	$(BIN)/python -m tests.parsed
 
 # For the oldest Python that is promised, and the newer ones. No index is written into the files: it is whatever pip is configured to use.
 UV_LOCK := $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header

@@ -1,8 +1,9 @@
 """The shipped data as typed records, overlaid with refreshed data. Each file is read on first use."""
 
 import functools
+import hashlib
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import yaml
@@ -27,6 +28,7 @@ from provision.catalog.records.stack import (
 
 BASE_DATE: Final = "2026-11-27"  # the day of the last review of the shipped data
 DATA: Final = Path(__file__).parent / "data"
+PARSED: Final = "parsed.json"  # beside the YAML files of a folder
 
 _T = TypeVar("_T")
 
@@ -44,7 +46,17 @@ def load(path: Path, shape: type[_T]) -> _T:
     content = path.read_bytes()
     if path.suffix == ".json":
         return typed(msgspec.json.decode(content), shape)
+    parsed = _parsed(path.parent).get(path.name)
+    if parsed and parsed["sha256"] == hashlib.sha256(content).hexdigest():
+        return typed(parsed["data"], shape, str_keys=True)
     return typed(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), shape)  # noqa: S506 - both are safe loaders
+
+
+@functools.cache
+def _parsed(folder: Path) -> dict[str, dict[str, Any]]:
+    """The YAML files of a folder as `make data` parsed them, each with the SHA-256 of its bytes; none where it did not."""
+    file = folder / PARSED
+    return cast("dict[str, dict[str, Any]]", msgspec.json.decode(file.read_bytes())) if file.is_file() else {}
 
 
 def _read(name: str, shape: type[_T]) -> _T:

@@ -1,14 +1,17 @@
 """The shipped data as records, and a wheel set by its name."""
 
+import datetime as dt
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from provision.catalog import overlay, read
+from tests.parsed import FOLDERS, parsed
 
 
 def test_a_gpu_is_found_by_its_model_and_an_unknown_one_is_an_error() -> None:
@@ -39,6 +42,19 @@ def test_a_wheel_set_is_the_refreshed_one_or_else_the_shipped_one_or_none() -> N
     assert read.closures("torch-1.0-cp27") is None
     overlay.write(overlay.Overlay(wheels={"torch-2.10.0-cp312": "torch==2.10.0\n"}))
     assert read.closures("torch-2.10.0-cp312") == "torch==2.10.0\n"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
+def test_what_was_parsed_is_the_yaml_of_today(folder: Path) -> None:
+    assert (folder / read.PARSED).read_bytes() == parsed(folder), "run `make data`"
+
+
+def test_a_file_that_was_changed_after_it_was_parsed_is_parsed_again(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("day: 2026-11-27\n")
+    (tmp_path / read.PARSED).write_bytes(parsed(tmp_path))
+    assert read.load(tmp_path / "a.yaml", dict[str, dt.date]) == {"day": dt.date(2026, 11, 27)}
+    (tmp_path / "a.yaml").write_text("day: 2026-11-28\n")
+    assert read.load(tmp_path / "a.yaml", dict[str, dt.date]) == {"day": dt.date(2026, 11, 28)}
 
 
 def test_threads_that_read_the_catalogue_first_do_so_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,14 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.partition("+")[0].split("."))
 
 
-def typed(plain: Any, shape: type[_T], *, strict: bool = True) -> _T:
-    """Plain data as records of a type, in whatever thread; without `strict` a number may stand in a text.
+def typed(plain: Any, shape: type[_T], *, strict: bool = True, str_keys: bool = False) -> _T:
+    """Plain data as records of a type, in whatever thread; without `strict` a number may stand in a text, with `str_keys` in a key.
 
     Raises:
         msgspec.ValidationError: it has another shape.
     """
     with _CONVERTING:
-        return msgspec.convert(plain, shape, strict=strict)
+        return msgspec.convert(plain, shape, strict=strict, str_keys=str_keys)
 
 
 class CatalogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
