@@ -4,7 +4,6 @@ The group imports the module of a command when it is called, and lists all of th
 nothing else, and every other import can stand at the top of its module.
 """
 
-import gc
 import importlib
 import itertools
 import json
@@ -169,8 +168,6 @@ cli.params.append(_colour_option())
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the contract."""
-    # By default Python looks for cycles 200 times while a command imports its models, which is a ninth of the CPU time of `verify`.
-    gc.set_threshold(20_000, 50, 50)
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
     except (BrokenPipeError, _ReaderLeftError):
