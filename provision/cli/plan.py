@@ -1,7 +1,10 @@
 """`gpuprov plan`."""
 
+from __future__ import annotations
+
 import dataclasses
 import datetime as dt
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +19,12 @@ from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.profile import load
 from provision.profile.exact import refuse_vanished
 from provision.report.plan import as_dict, as_text
-from provision.review import approval
 from provision.review.where import Organisation
 from provision.workflow.session import ProfileSource, Session
+
+if TYPE_CHECKING:
+    from provision.review.policy import PolicyFile
+    from provision.review.rules import Violation
 
 
 @click.command("plan")
@@ -49,9 +55,7 @@ def command(
     source = ProfileSource.read(profile)
     check_has_places(source.profile)
     refuse_vanished(source.lock)
-    rules = approval.rules_for(organisation)
-    now = dt.datetime.now(dt.UTC)
-    violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []
+    rules, violations = _judged(organisation, source) if organisation.policy else (None, [])
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source), cheapest=cheapest)
     answers = _asked(planned, rehearsal=rehearse) if ask else {}
     unknown = any(answer.holds is None for each in answers.values() for answer in each)
@@ -75,11 +79,18 @@ def command(
     ctx.exit(code)
 
 
+def _judged(organisation: Organisation, source: ProfileSource) -> tuple[PolicyFile | None, list[Violation]]:
+    """The organisation's rules, and what breaks them."""
+    from provision.review import approval  # noqa: PLC0415 - 20 ms, and most plans are under no rules
+
+    rules, now = approval.rules_for(organisation), dt.datetime.now(dt.UTC)
+    return rules, approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []
+
+
 def _asked(planned: Plan, *, rehearsal: bool) -> dict[PlannedPlace, tuple[Answer, ...]]:
     """What the clouds say of each place."""
-    from provision.launch.ask import ask_clouds  # noqa: PLC0415 - what speaks with clouds takes its time, and most plans ask nobody
-    from provision.launch.ours import Ours  # noqa: PLC0415
+    from provision.launch import ask, ours  # noqa: PLC0415 - what speaks with clouds takes its time, and most plans ask nobody
 
     with narration() as narrator:
         connect = Session.open().connect(rehearsal=rehearsal, start=True, say=narrator.say)
-        return ask_clouds(planned, Ours(connect, narrator.say))
+        return ask.ask_clouds(planned, ours.Ours(connect, narrator.say))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from provision import clouds, paths
 from provision.catalog import read
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
-from provision.launch.audit import AuditLog
 from provision.launch.journal import Journal, Record, check_name
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock, recorded
@@ -21,6 +20,7 @@ from provision.profile.model import Profile
 if TYPE_CHECKING:
     from provision.host.ssh import Target
     from provision.host.sshconfig import SshHome
+    from provision.launch.audit import AuditLog
     from provision.launch.regions import Connect
 
 _FEW: Final = 8  # names that a message can list
@@ -79,6 +79,8 @@ class Session:
     @property
     def audit(self) -> AuditLog:
         """Who ran what on whose approval."""
+        from provision.launch.audit import AuditLog  # noqa: PLC0415 - 10 ms, and whoever plans or locks writes none
+
         return AuditLog(self.state / "audit.jsonl")
 
     @property

@@ -242,14 +242,13 @@ def judge_together(hosts: Sequence[HostVerification], selection: Selection, time
     Raises:
         UsageError: there are fewer than two hosts, or too many for pairs.
     """
-    from provision.verify.together.judge import GroupHost, judge_group  # noqa: PLC0415 - 8 ms, and of use with --together alone
-    from provision.verify.together.measure import HostAnswer, ListeningHost, measure  # noqa: PLC0415 - as above
+    from provision.verify.together import judge, measure  # noqa: PLC0415 - 8 ms, and of use with --together alone
 
     if not 1 < len(hosts) <= _MOST_TOGETHER:
         msg = f"--together is about 2 to {_MOST_TOGETHER} hosts, and there {'is' if len(hosts) == 1 else 'are'} {len(hosts)}"
         raise UsageError(msg, hint="`gpuprov verify HOST HOST… --together`")
-    group = [GroupHost(host.report.host, lock.digest if (lock := host.expectation.lock) else None, host.facts) for host in hosts]
-    members, answers = [], dict[str, HostAnswer | str]()
+    group = [judge.GroupHost(host.report.host, lock.digest if (lock := host.expectation.lock) else None, host.facts) for host in hosts]
+    members, answers = [], dict[str, measure.HostAnswer | str]()
     for host, verification in zip(group, hosts, strict=True):
         try:
             machine = host.machine()
@@ -259,11 +258,11 @@ def judge_together(hosts: Sequence[HostVerification], selection: Selection, time
         if machine.address is None or machine.mtu is None:
             answers[host.name] = "its own address or its MTU was not observed"
         else:
-            members.append(ListeningHost(verification.expectation.target, machine.hostname, machine.address, machine.mtu))
-    answers |= asyncio.run(measure(members, timeout_s=min(timeout_s, _TOGETHER_S)))
+            members.append(measure.ListeningHost(verification.expectation.target, machine.hostname, machine.address, machine.mtu))
+    answers |= asyncio.run(measure.measure(members, timeout_s=min(timeout_s, _TOGETHER_S)))
     perf = all(selection.tier_of(host.expectation.profile) == "perf" for host in hosts)
     sums = _sums(group, members, python) if perf else None
-    return judge_group(group, answers, sums, observed_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return judge.judge_group(group, answers, sums, observed_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 def _sums(group: Sequence[GroupHost], members: Sequence[ListeningHost], python: Callable[[str], str]) -> dict[str, SumAnswer | str]:
