@@ -160,7 +160,7 @@ def test_the_last_role_is_undone_first_and_packages_last(undo: Any, modules: Mod
     for role in ("first", "second"):
         record(modules, role, undo=[[role]])
     record(modules, "packages", undo=[["never-run"]], before=[], wanted={"first": ["nvidia-dkms"]})
-    modules.host.answers["dpkg-query"] = (0, "ii  nvidia-dkms\nii  bash\n")
+    modules.host.answers["dpkg-query"] = (0, "ii  nvidia-dkms 1.0\nii  bash 1.0\n")
     modules.monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path == "/usr/bin/apt-get" or real(path))
     modules.monkeypatch.setenv("DEBIAN_FRONTEND", "as it was")
     assert undo("packages", "first", "second")["changes"] == ["second", "first", "remove nvidia-dkms"]
@@ -178,7 +178,7 @@ def test_a_command_that_fails_stops_the_undo_with_its_record_kept(undo: Any, mod
 def apt(modules: Modules) -> Modules:
     modules.monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path == "/usr/bin/apt-get" or real(path))
     modules.monkeypatch.setenv("DEBIAN_FRONTEND", "as it was")
-    modules.host.answers["dpkg-query"] = (0, "ii  bash\nii  ours\nii  shared\nii  older\nhi  held\n")
+    modules.host.answers["dpkg-query"] = (0, "ii  bash 1.0\nii  ours 1.0\nii  shared 1.0\nii  older 1.0\nhi  held 1.0\n")
     return modules
 
 

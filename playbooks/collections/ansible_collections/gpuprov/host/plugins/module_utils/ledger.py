@@ -6,6 +6,7 @@ Runs on the host: standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import base64
+import fnmatch
 import grp
 import json
 import os
@@ -156,12 +157,18 @@ def must_run(module, argv):
 
 
 def installed_packages():
-    """The names of all installed packages."""
-    code, output = run(["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package}\n"])
+    """The names of all installed packages; dpkg's with their versions."""
+    code, output = run(["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package} ${Version}\n"])
     if code == 0:
-        return {line.split()[-1] for line in output.splitlines() if line.startswith(("ii", "hi"))}
+        return dict(line.split()[1:3] for line in output.splitlines() if line.startswith(("ii", "hi")))
     code, output = run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"])
-    return set(output.split()) if code == 0 else set()
+    return dict.fromkeys(output.split() if code == 0 else [], "")
+
+
+def is_installed(word, packages):
+    """Whether the package that a word means is installed, for apt at a version that fits the word."""
+    name, version = bare(word, packages), word.partition("=")[2]
+    return name is not None and (not version or fnmatch.fnmatchcase(packages[name], version))
 
 
 def bare(word, packages):

@@ -19,11 +19,11 @@ EXAMPLES = """
     packages_by_role: {cudnn: [libcudnn9-cuda-12]}
 """
 RETURN = """
-missing: {description: The packages of these roles that are not installed., returned: always, type: list}
+missing: {description: The packages of these roles that are not installed, for apt at their version., returned: always, type: list}
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, bare, installed_packages
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, installed_packages, is_installed
 
 
 def main():
@@ -38,7 +38,7 @@ def main():
         ledger.data["wanted"] = dict(by_role, **more)
         ledger.save()
     names = {name for names in module.params["packages_by_role"].values() for name in names}
-    missing = sorted(name for name in names if bare(name, packages) is None)
+    missing = sorted(name for name in names if not is_installed(name, packages))
     # A package manager cannot simulate an installation from a repository that the dry run has not written.
     predicted = {"prepared": "".join("+ package %s\n" % name for name in missing)}
     module.exit_json(changed=module.check_mode and bool(missing), missing=missing, diff=[predicted] if missing else [])

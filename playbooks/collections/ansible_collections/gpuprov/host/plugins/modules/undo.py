@@ -91,7 +91,7 @@ class Undoing:
         present = installed_packages()
         others = {bare(n, present) for role, names in by_role.items() if role not in roles for n in names}
         ours = {bare(n, present) for role in roles for n in by_role.get(role, [])}
-        surplus = sorted(name for name in present & ours if name not in before and name not in others)
+        surplus = sorted(name for name in present.keys() & ours if name not in before and name not in others)
         if surplus:
             self.changes.append("remove %s" % " ".join(surplus))
             if not self.module.check_mode:
