@@ -64,6 +64,12 @@ def test_tasks_use_builtin_modules_and_ignore_no_errors(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
+def test_settle_takes_all_files_in_one_call(role: str) -> None:
+    """Each call costs a third of a second."""
+    assert [task["name"] for task in tasks(role) if "gpuprov.host.settle" in task and "loop" in task] == []
+
+
+@pytest.mark.parametrize("role", ROLES)
 def test_a_refusal_says_what_to_do(role: str) -> None:
     refusals = [task["ansible.builtin.assert"] for task in tasks(role) if "ansible.builtin.assert" in task]
     assert all(refusal["fail_msg"] for refusal in refusals)
