@@ -20,9 +20,6 @@ _END_STATES: Final[Mapping[str, State]] = {
     "runner_on_unreachable": "unreachable",
 }
 
-# Ansible's own check of a role's argument spec. It runs for each role, selected or not, and tells a user nothing.
-_SPEC_TASK: Final = "Validating arguments against arg spec"
-
 
 class RunEvents:
     """The events of one run on one host.
@@ -52,8 +49,6 @@ class RunEvents:
         """Take one event of ansible-runner; True keeps it among the artefacts."""
         kind, data = event.get("event", ""), event.get("event_data", {})
         task, role = str(data.get("task", "")), str(data.get("role") or "")
-        if task.startswith(_SPEC_TASK) and kind != "runner_on_failed":
-            return False
         if kind == "playbook_on_task_start":
             self._report(role, task, "started")
         elif kind in _END_STATES and not data.get("ignore_errors"):

@@ -24,7 +24,7 @@ from provision.converge.run import prepared, shipped
 _STILL_S: Final = 2.0
 _MOST_S: Final = 10.0
 _END: Final = "The end of this host's roles"
-_LAST_TASK: Final = f"  post_tasks:\n    - {{name: {_END}, ansible.builtin.debug: {{msg: ''}}, tags: [always]}}\n"
+_LAST_TASK: Final = f"  post_tasks:\n    - {{name: {_END}, ansible.builtin.debug: {{msg: ''}}, tags: [preflight]}}\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import re
+from pathlib import Path
 from typing import Any
+
+import pytest
+import yaml
 
 from provision.converge.roles import ROLES
 from provision.converge.variables import variables
 from provision.paths import playbooks_dir
+from provision.profile.load import load
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile, User
@@ -16,6 +22,7 @@ from provision.profile.pins import Resolved
 from provision.profile.stack import Frameworks, OwnPython, RayCluster
 
 TODAY = dt.date(2026, 11, 21)
+PROFILES = Path(__file__).parents[2] / "profiles"
 
 
 def of_stack(profile: Profile, **stack: Any) -> tuple[Profile, Lock]:
@@ -176,3 +183,18 @@ def test_ray_is_told_its_words_its_environment_and_the_wheels_that_it_was_starte
     assert told("0.8.1", head="self")["ray_wheels_sha256"] == first["ray_wheels_sha256"]
     assert told("0.8.0", head="self")["ray_wheels_sha256"] != first["ray_wheels_sha256"]
     assert not any(name.startswith("ray_") for name in variables(profile, build(profile, TODAY), ["ray"]))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in PROFILES.glob("*.yml") if not path.stem.endswith(".lock")))
+def test_each_role_is_told_what_its_specification_allows(name: str) -> None:
+    """A run does not hold the one against the other again, which costs it a process for each role."""
+    arguments: Any = importlib.import_module("ansible.module_utils.common.arg_spec")
+    asked = load(PROFILES / f"{name}.yml")
+    values = variables(asked, build(asked, TODAY), ROLES) | {"storage_owner": "ubuntu"}
+    specified = set[str]()
+    for role in ROLES:
+        spec = yaml.safe_load((playbooks_dir() / f"roles/{role}/meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+        told = {key: value for key, value in values.items() if key in spec}
+        assert arguments.ArgumentSpecValidator(spec).validate(told).error_messages == [], role
+        specified |= set(spec)
+    assert set(values) - specified <= {"play_environment"}
