@@ -263,12 +263,19 @@ def test_an_agent_that_holds_the_lock_of_the_packages_is_named_with_how_to_keep_
 
 @pytest.mark.parametrize(("code", "said"), [(0, ""), (1, "cloud-init failed: see"), (2, ""), (None, "")])
 def test_cloud_init_that_failed_is_a_reason_and_errors_that_it_recovered_from_are_none(
-    look: Any, programs: Any, code: int | None, said: str
+    look: Any, programs: Any, monkeypatch: pytest.MonkeyPatch, code: int | None, said: str
 ) -> None:
+    monkeypatch.setattr(look, "text_of", lambda _: '{"v1": {"errors": ["x"]}}')
     if code is not None:
         programs("cloud-init", f'[ "$*" = "status --wait" ] && exit {code}; exit 1')
     assert look.cloud_init(5).startswith(said)
     assert bool(look.cloud_init(5)) is bool(said)
+
+
+def test_cloud_init_that_has_ended_well_is_not_asked(look: Any, programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs("cloud-init", "exit 1")
+    monkeypatch.setattr(look, "text_of", {"/run/cloud-init/result.json": '{\n "v1": {\n  "errors": []\n }\n}'}.__getitem__)
+    assert look.cloud_init(5) == ""
 
 
 @pytest.mark.parametrize(
