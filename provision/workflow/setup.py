@@ -15,7 +15,6 @@ from provision.converge.roles import OF_THE_DRIVER, all_roles, roles_for
 from provision.converge.shared import SharedRuns
 from provision.host.carry import remove
 from provision.host.ssh import Target
-from provision.mirror.bring import carry_to
 from provision.mirror.folder import CarriedFolder
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
@@ -90,7 +89,11 @@ def set_up(
         return SetupResult(report, (), None)
     say(f"setting up: {', '.join(roles)}")
     folder = artefacts_folder(session, request.target.name)
-    place = carry_to(request.target, request.carried, request.profile, request.lock, say) if request.carried else None
+    place = None
+    if request.carried:
+        from provision.mirror.bring import carry_to  # noqa: PLC0415 - 0.1 s, and few hosts have no way out
+
+        place = carry_to(request.target, request.carried, request.profile, request.lock, say)
     done = converge_host(
         session,
         Converging(
