@@ -106,8 +106,33 @@ def test_a_group_stands_in_the_vpc_of_the_subnet() -> None:
     assert firewall.subnet_of(api, order()) is None
 
 
+TELLS = security_group(order())["Description"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "launch"),
+    [
+        ({"Description": TELLS}, LAUNCH),
+        ({"Description": TELLS, "Tags": THEIRS["Tags"]}, LAUNCH),  # nobody can change a description
+        ({"Description": "gpuprov train: SSH", "Tags": OURS["Tags"]}, LAUNCH),
+        ({"Tags": OURS["Tags"]}, LAUNCH),
+        ({"Description": "the lab's", "Tags": [{"Key": base.NAME_TAG, "Value": "train"}]}, ""),
+        ({"Description": f"{TELLS}, and more"}, ""),
+        ({"Description": f"was {TELLS}"}, ""),
+        ({"Description": "gpuprov train: SSH, launch "}, ""),
+        ({"Tags": []}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_launch_of_a_group_stands_in_its_description_or_in_its_tags(shown: dict[str, Any], launch: str) -> None:
+    assert firewall.launch_of(shown) == launch
+
+
+EARLY = {"GroupId": "sg-ours", "VpcId": "vpc-1", "Description": TELLS}  # EC2 shows its tags later
+
+
 @pytest.mark.parametrize("subnet", ["", "subnet-1"])
-@pytest.mark.parametrize("groups", [[OURS], [THEIRS, OURS], [OURS, {**OURS, "GroupId": "sg-z"}]])
+@pytest.mark.parametrize("groups", [[OURS], [THEIRS, OURS], [OURS, {**OURS, "GroupId": "sg-z"}], [EARLY], [THEIRS, EARLY]])
 def test_the_group_that_an_earlier_try_made_is_used_again(groups: list[dict[str, Any]], subnet: str) -> None:
     shown = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": groups}]}
     api = ScriptedApi(create_security_group=[DUPLICATE], **shown)
@@ -127,12 +152,24 @@ def test_a_group_of_that_name_that_somebody_else_made_is_neither_used_nor_change
 
 
 @pytest.mark.parametrize("subnet", ["", "subnet-1"])
-def test_the_group_of_another_launch_says_whose_the_name_is(subnet: str) -> None:
-    shown: dict[str, list[Any]] = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": [THEIRS]}]}
+@pytest.mark.parametrize(
+    ("more", "tags"),
+    [
+        ({}, {base.LAUNCH_TAG: "another"}),
+        ({"Description": "gpuprov train: SSH, launch beef", "Tags": []}, {base.LAUNCH_TAG: "beef"}),
+        (
+            {"Description": "gpuprov train: SSH, launch beef", "Tags": [{"Key": base.OWNER_TAG, "Value": "her@example.org"}]},
+            {base.LAUNCH_TAG: "beef", base.OWNER_TAG: "her@example.org"},
+        ),
+    ],
+    ids=["tags", "description", "both"],
+)
+def test_the_group_of_another_launch_says_whose_the_name_is(subnet: str, more: dict[str, Any], tags: dict[str, str]) -> None:
+    shown: dict[str, list[Any]] = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": [{**THEIRS, **more}]}]}
     api = ScriptedApi(create_security_group=[DUPLICATE], **shown)
     with pytest.raises(NameTakenError) as caught:
         firewall.ensure_group(api, order(subnet=subnet))
-    assert caught.value.message == taken("train", "security group sg-theirs in us-east-1", {base.LAUNCH_TAG: "another"}).message
+    assert caught.value.message == taken("train", "security group sg-theirs in us-east-1", tags).message
     assert "once:authorize_security_group_ingress" not in api.methods()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -56,6 +57,71 @@ def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
     assert ("describe_tags", {"Filters": filters[:1]}) in api.sent
     assert ("describe_instances", {"Filters": [{"Name": "tag-key", "Values": ["gpuprov:name"]}]}) in api.sent
     assert "describe_addresses" not in api.methods(), "nothing of ours has one, so nobody needs the permission to see them"
+
+
+LAUNCH = base.Known("train", "f00d", "isa@example.org", (("i-1", "us-east-1a"),))
+
+
+def untagged(**states: str) -> dict[str, Any]:
+    """Machines as EC2 shows them before their tags."""
+    return {"Reservations": [{"Instances": [{"InstanceId": name, "State": {"Name": state}} for name, state in states.items()]}]}
+
+
+def test_a_launch_is_found_by_its_ids_its_tokens_and_the_name_of_its_group_before_ec2_shows_a_tag() -> None:
+    attempts = (("token-1", "us-east-1a", ("train-1",)), ("", "us-east-1b", ("train-2",)), ("token-2", "", ()))
+    launch = dataclasses.replace(LAUNCH, machines=(("i-2", "us-east-1a"), ("i-1", "")), attempts=attempts)
+    groups = {"sg-1": "gpuprov train: SSH, launch f00d", "sg-2": "gpuprov train: SSH, launch beef", "sg-3": "for the lab"}
+    api = ScriptedApi(
+        describe_instances=[
+            [untagged(**{"i-2": "running"}), untagged(**{"i-1": "stopped"})],
+            untagged(**{"i-2": "running", "i-3": "pending"}),
+        ],
+        describe_security_groups=[{"SecurityGroups": [{"GroupId": group, "Description": text} for group, text in groups.items()]}],
+    )
+    assert removal.known(api, launch) == [*(thing("instance", f"i-{number}") for number in (2, 1, 3)), thing("security-group", "sg-1")]
+    assert api.sent == [
+        ("describe_instances", {"Filters": [{"Name": "instance-id", "Values": ["i-2", "i-1"]}]}),
+        ("describe_instances", {"Filters": [{"Name": "client-token", "Values": ["token-1", "token-2"]}]}),
+        ("describe_security_groups", {"Filters": [{"Name": "group-name", "Values": ["gpuprov-train"]}]}),
+    ]
+
+
+def test_of_a_launch_without_machines_or_tokens_only_the_group_is_asked_for() -> None:
+    tagged = {"SecurityGroups": [{"GroupId": "sg-1", "Description": "gpuprov train: SSH", "Tags": TAGS}, {"GroupId": "sg-2", "Tags": []}]}
+    api = ScriptedApi(describe_security_groups=[tagged])
+    launch = dataclasses.replace(LAUNCH, machines=(), attempts=(("", "us-east-1a", ("train",)),))
+    assert removal.known(api, launch) == [thing("security-group", "sg-1")]
+    assert api.methods() == ["describe_security_groups"]
+
+
+# The states of docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html; and a machine that EC2 does not show.
+@pytest.mark.parametrize("young", [True, False])
+@pytest.mark.parametrize(
+    ("shown", "alive"),
+    [
+        ({"i-1": "pending"}, True),
+        ({"i-1": "running"}, True),
+        ({"i-1": "stopping"}, True),
+        ({"i-1": "stopped"}, True),
+        ({"i-1": "shutting-down"}, False),
+        ({"i-1": "terminated"}, False),
+        ({}, None),
+    ],
+)
+def test_a_machine_that_ec2_does_not_show_is_alive_while_its_launch_is_young(
+    shown: dict[str, str], *, alive: bool | None, young: bool
+) -> None:
+    api = ScriptedApi(describe_instances=[untagged(**shown)], describe_security_groups=[{"SecurityGroups": []}])
+    expected = young if alive is None else alive
+    assert removal.known(api, dataclasses.replace(LAUNCH, young=young)) == [thing("instance", "i-1", alive=expected)]
+
+
+@pytest.mark.parametrize("method", ["DescribeInstances", "DescribeSecurityGroups"])
+def test_where_ec2_refuses_to_say_what_there_is_nothing_is_taken_for_gone(method: str) -> None:
+    answers: dict[str, list[Any]] = {"describe_instances": [untagged()], "describe_security_groups": [{"SecurityGroups": []}]}
+    refused = {"DescribeInstances": "describe_instances", "DescribeSecurityGroups": "describe_security_groups"}[method]
+    with pytest.raises(PermissionRefusedError, match=f"ec2:{method} in us-east-1 "):
+        removal.known(ScriptedApi(**answers | {refused: [refusal("UnauthorizedOperation")]}), LAUNCH)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +201,14 @@ def test_a_volume_that_ends_with_its_machine_is_not_deleted(monkeypatch: pytest.
     api = ScriptedApi(describe_volumes=volumes)
     assert removed(api, thing("volume", "vol-1")) == ["volume vol-1 in us-east-1"]
     assert api.methods() == ["describe_volumes"] * 2
+
+
+def test_a_volume_that_stays_in_use_is_an_error_with_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    still(monkeypatch)
+    api = ScriptedApi(describe_volumes=[{"Volumes": [{"VolumeId": "vol-1", "State": "in-use"}]}])
+    with pytest.raises(InstanceLostError, match="vol-1 in us-east-1 did not end within 300 s"):
+        removed(api, thing("volume", "vol-1"))
+    assert set(api.methods()) == {"describe_volumes"}
 
 
 @pytest.mark.parametrize(

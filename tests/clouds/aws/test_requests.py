@@ -11,7 +11,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws import requests
 from provision.clouds.aws.place import AwsPlace
-from provision.clouds.userdata import user_data
+from provision.clouds.userdata import Downloads, user_data
 from tests.clouds.aws.orders import DEADLINE, order
 from tests.clouds.aws.rig import AwsRig, raw
 from tests.clouds.contract import KEY
@@ -111,6 +111,11 @@ def test_an_image_of_ones_own_and_a_baked_one_are_told_by_tags_and_a_key_encrypt
     assert [disk["Ebs"]["KmsKeyId"] for disk in request["BlockDeviceMappings"]] == [key, key]
     nameless = AwsPlace.model_validate({**plain, "image": {"id": image["id"]}})
     assert requests.LOGIN_TAG not in {tag["Key"] for tag in requests.tag_list(order(place=nameless))}
+
+
+def test_what_an_order_downloads_at_the_first_boot_is_in_the_user_data() -> None:
+    early = Downloads((("torch", "ab" * 32),), "https://pypi.org/simple", packages=("git",))
+    assert run(downloads=early)["UserData"] == user_data(deadline=DEADLINE, authorized_key=KEY, downloads=early) != run()["UserData"]
 
 
 def test_one_adapter_is_a_card_with_a_public_address() -> None:

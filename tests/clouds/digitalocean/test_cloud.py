@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.digitalocean import power, removal, requests
+from provision.clouds.digitalocean import errors, power, removal, requests
 from provision.clouds.digitalocean.cloud import DigitalOceanCloud
 from provision.errors import (
     CloudInvalidError,
@@ -99,6 +99,32 @@ def test_a_droplet_that_was_destroyed_is_none_although_its_id_is_still_known() -
             return {"droplet": {"id": 1, "name": "x", "status": "archive"}}
 
     assert removal.droplet(Archived(), "1") is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "there"),
+    [
+        ("train.gpuprov-f00df00df0", "new", True),
+        ("train.gpuprov-f00df00df0", "active", True),
+        ("train.gpuprov-f00df00df0", "off", True),  # costs as much
+        ("train.gpuprov-f00df00df0", "archive", False),
+        ("train.gpuprov-beefbeefbe", "active", False),
+        ("train", "active", False),  # its owner gave it this name
+        ("", "", False),
+    ],
+)
+def test_of_a_launch_are_the_droplets_whose_names_say_so(name: str, status: str, *, there: bool) -> None:
+    none = errors.NotThereError("no droplet", hint="x")
+
+    class Droplets:
+        def call(self, _action: str, *, droplet: str) -> dict[str, Any]:
+            if droplet != "7" or not name:
+                raise none
+            return {"droplet": {"id": 7, "name": name, "status": status, "region": {"slug": "nyc2"}}}
+
+    launch = base.Known("train", "f00d" * 8, OWNER, (("6", "nyc2"), ("7", "")))
+    expected = [base.Thing("instance", "7", "train", "f00d" * 8, OWNER, "nyc2")] if there else []
+    assert removal.known(Droplets(), launch) == expected  # type: ignore[arg-type]
 
 
 def test_a_create_of_a_client_that_died_is_looked_for_until_it_is_late(rig: DigitalOceanRig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import re
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from provision.clouds import base
 from provision.clouds.digitalocean import requests
 from provision.clouds.digitalocean.place import DigitalOceanPlace
+from provision.clouds.userdata import Downloads, user_data
 from provision.errors import CloudInvalidError
 from provision.host import hostkeys
 from tests.clouds.digitalocean.orders import HOST_KEY, order
@@ -183,6 +185,12 @@ def test_the_first_boot_makes_the_login_locks_root_and_brings_the_host_key() -> 
     assert document["ssh_keys"] == {"ed25519_private": HOST_KEY}
     assert document["ssh_deletekeys"] is True
     assert "ssh_keys" not in json.loads(requests.first_boot(order()).removeprefix("#cloud-config\n"))
+
+
+def test_what_an_order_downloads_at_the_first_boot_is_in_the_user_data() -> None:
+    early, made = Downloads((("torch", "ab" * 32),), "https://pypi.org/simple", packages=("git",)), order()
+    expected = user_data(deadline=made.deadline, authorized_key=made.public_key, login="ubuntu", downloads=early)
+    assert requests.first_boot(dataclasses.replace(made, downloads=early)) == expected != requests.first_boot(made)
 
 
 def test_a_root_disk_that_the_size_has_not_is_refused() -> None:

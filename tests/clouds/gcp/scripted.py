@@ -8,6 +8,8 @@ from typing import Any
 class ScriptedProject:
     """Stands for `GcpProjectApi`: each (client, method) has its answers in order, of which the last one stays; an error is raised.
 
+    An answer that is a function gets the request: of calls at the same time, each has its own.
+
     Attributes:
         sent: (client, method, permission, the rest) of each call.
         waited: the operations that were waited for, with their permission and time.
@@ -22,6 +24,7 @@ class ScriptedProject:
         self.sent.append((kind, method, action, {**request, **({"where": where} if where else {})}))
         answers = self._answers.get(f"{kind}_{method}", [f"operation of {method}"])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        answer = answer(request) if callable(answer) else answer
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -11,7 +11,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp import firewall, removal, requests
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.errors import CloudInvalidError, NameTakenError
+from provision.errors import CloudInvalidError, NameTakenError, PermissionRefusedError
 
 from .orders import order
 from .scripted import ScriptedProject
@@ -21,7 +21,7 @@ TAG = f"gpuprov-{LAUNCH}"
 CLAIM = "gpuprov-name-train"
 TEXT = requests.description("train", LAUNCH, "isa@example.org")
 HERE, SIX, EVERYONE = "203.0.113.7/32", "2001:db8::/64", "0.0.0.0/0"
-THERE_ALREADY, GONE = AlreadyThereError("exists", hint="x"), GoneError("gone", hint="x")
+THERE_ALREADY, GONE, NO = AlreadyThereError("exists", hint="x"), GoneError("gone", hint="x"), PermissionRefusedError("no", hint="x")
 RULES = ("compute.firewalls.list", {"filter": 'name eq "gpuprov-.*"'})
 
 
@@ -127,7 +127,7 @@ def test_rules_that_are_no_longer_needed_go_and_those_of_other_launches_stay() -
 
 def test_the_network_is_that_of_the_subnetwork() -> None:
     link = "https://www.googleapis.com/compute/v1/projects/p/global/networks/inside"
-    project = ScriptedProject(Subnetworks_get=[SimpleNamespace(network=link), GONE])
+    project = ScriptedProject(Subnetworks_get=[SimpleNamespace(network=link), GoneError("gone", hint="x", detail="said by GCP")])
     assert firewall.network_of(project, order(), "asia-east2") == requests.NETWORK  # type: ignore[arg-type]
     assert project.sent == []
     assert firewall.network_of(project, order(subnet="s"), "asia-east2") == "projects/p/global/networks/inside"  # type: ignore[arg-type]
@@ -137,6 +137,7 @@ def test_the_network_is_that_of_the_subnetwork() -> None:
         firewall.network_of(project, order(subnet="s"), "asia-east2")  # type: ignore[arg-type]
     assert caught.value.message == "there is no subnetwork s in asia-east2"
     assert caught.value.hint == "correct network.subnet of the profile, or create it there"
+    assert caught.value.detail == "said by GCP"
 
 
 # --- removal -----------------------------------------------------------------------------------------------------------
@@ -186,6 +187,58 @@ def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> N
     }
     assert removal.label_filter(None) == "labels.gpuprov-name:*"
     assert removal.label_filter("x", base.LAUNCH_TAG) == 'labels.gpuprov-launch="x"'
+
+
+def by_name(field: str, there: dict[str, Any]) -> Any:
+    """Answers each request with what has the name that is in it; there may be nothing."""
+    return lambda request: there.get("/".join(filter(None, (request.get("zone"), request[field]))), GONE)
+
+
+def test_a_launch_is_found_by_the_names_of_its_machines_and_rules_where_no_list_has_them_yet() -> None:
+    attempts = (("t", "b", ("train-2", "train-9")), ("t", "", ("train-4",)), ("t", "c", ("train-1",)))
+    launch = base.Known("train", LAUNCH, "isa", (("gpuprov-train-1", "a"), ("gpuprov-train-5", "")), attempts)
+    others = described("gpuprov-train-1", "instances")
+    others.labels = {**LABELS, "gpuprov-launch": "beef"}
+    machines = {f"{zone}/gpuprov-{name}": described(f"gpuprov-{name}", "instances") for zone, name in (("a", "train-1"), ("b", "train-2"))}
+    rules = {CLAIM: rule(CLAIM), TAG: rule(), f"{TAG}-v6": rule(f"{TAG}-v6", tags=())}
+    project = ScriptedProject(
+        Instances_get=[by_name("instance", machines | {"c/gpuprov-train-1": others})],
+        Instances_aggregated_list=[scoped("instances", "gpuprov-train-1")],
+        Firewalls_get=[by_name("firewall", rules)],
+    )
+    assert removal.known(project, launch) == [  # type: ignore[arg-type]
+        base.Thing(kind, name, "train", LAUNCH, "isa", where)
+        for kind, name, where in (
+            ("instance", "gpuprov-train-1", "a"),
+            ("instance", "gpuprov-train-2", "b"),
+            ("os-login-key", ENTRY, "global"),
+            ("firewall", CLAIM, "global"),
+            ("firewall", TAG, "global"),
+        )
+    ]
+    machine = ("Instances", "get", "compute.instances.get")
+    asked = [(*machine, {"zone": zone, "instance": f"gpuprov-train-{number}"}) for zone, number in (("a", 1), ("b", 2), ("b", 9), ("c", 1))]
+    names = (CLAIM, TAG, f"{TAG}-v6", f"{TAG}-deny-v6")
+    asked += [("Firewalls", "get", "compute.firewalls.get", {"firewall": name}) for name in names]
+    asked += [("Instances", "aggregated_list", "compute.instances.list", {"filter": "labels.gpuprov-name:*"})]
+    assert sorted(project.sent, key=str) == sorted(asked, key=str)
+
+
+def test_the_rule_that_claims_the_name_for_another_launch_is_nothing_of_this_one() -> None:
+    theirs = rule(CLAIM, requests.description("train", "beef", "her@example.org"), ("gpuprov-beef",))
+    project = ScriptedProject(Firewalls_get=[by_name("firewall", {CLAIM: theirs})])
+    assert removal.known(project, base.Known("train", LAUNCH, "isa")) == []  # type: ignore[arg-type]
+    assert {kind for kind, *_ in project.sent} == {"Firewalls"}
+
+
+def test_a_machine_is_asked_for_by_its_name_and_zone_and_none_is_no_error() -> None:
+    there = described("gpuprov-train", "instances")
+    project = ScriptedProject(Instances_get=[there, GONE, NO])
+    assert removal.machine(project, "a", "gpuprov-train") is there  # type: ignore[arg-type]
+    assert removal.machine(project, "a", "gpuprov-train") is None  # type: ignore[arg-type]
+    assert project.sent == [("Instances", "get", "compute.instances.get", {"zone": "a", "instance": "gpuprov-train"})] * 2
+    with pytest.raises(PermissionRefusedError):
+        removal.machine(project, "a", "gpuprov-train")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("group", "region"), [("a/b", "asia-east1"), ("train", "asia-east1/x"), ("../x", "../y"), ("train\n", "r")])

@@ -11,7 +11,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp import requests
 from provision.clouds.gcp.place import GcpPlace
-from provision.clouds.userdata import user_data
+from provision.clouds.userdata import Downloads, user_data
 from provision.errors import CloudInvalidError
 
 from .orders import KEY, order
@@ -169,6 +169,12 @@ def test_an_image_of_ones_own_and_a_baked_one_are_told_in_the_metadata_and_os_lo
     assert requests.LOGIN_TAG not in json.loads(nameless["gpuprov-tags"])
 
 
+def test_what_an_order_downloads_at_the_first_boot_is_in_the_user_data() -> None:
+    early = Downloads((("torch", "ab" * 32),), "https://pypi.org/simple", packages=("git",))
+    expected = user_data(deadline=FIXED + dt.timedelta(minutes=10), downloads=early)
+    assert items(order(deadline=FIXED, downloads=early))["user-data"] == expected != items(order(deadline=FIXED))["user-data"]
+
+
 def test_a_key_encrypts_every_disk_and_the_subnetwork_is_of_the_zones_region() -> None:
     request = requests.instance(order(place=place(disk_key=KEY_RING), volume_gb=500, subnet="inside"), "x")
     assert [disk["disk_encryption_key"] for disk in request["disks"]] == [{"kms_key_name": KEY_RING}] * 2
@@ -207,6 +213,7 @@ def test_rules_are_asked_for_with_exactly_these_fields() -> None:
     ]
     assert requests.firewalls("train", "f00d", "{}", [], "n") == [both[1]]  # nothing is opened, and the rest is closed all the same
     assert requests.firewalls("train", "f00d", "{}", [])[0]["network"] == "global/networks/default"
+    assert sorted(requests.rule_names("train", "f00d")) == sorted(each["name"] for each in both)
 
 
 # --- what is secure, each with its reason ------------------------------------------------------------------------------
