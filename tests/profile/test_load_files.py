@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from provision import paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
@@ -95,6 +95,24 @@ def test_the_lines_of_a_file_are_named_by_key() -> None:
     assert load.lines(b"a: [") == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        ("name", (1, True)),
+        ("places.0.regions.1", (6, True)),
+        ("places.0.regions.7", (4, False)),  # the key just above
+        ("places.0.image.id", (3, False)),
+        ("places.9.image.id", (2, False)),  # the first part alone is in the file
+        ("verify.waivers.0", (None, False)),
+        ("regions", (None, False)),  # a key is found by all of its path
+        ("nam", (None, False)),
+    ],
+)
+def test_a_key_that_is_not_in_the_file_has_the_line_of_the_nearest_above_it(key: str, found: tuple[int | None, bool]) -> None:
+    lines = {"name": 1, "places": 2, "places.0": 3, "places.0.regions": 4, "places.0.regions.1": 6}
+    assert load.line_of(key, lines) == found
+
+
 def test_a_complaint_names_the_schema_of_its_model_and_an_error_carries_all_complaints(tmp_path: Path) -> None:
     class Small(BaseModel, extra="forbid"):
         a: int
@@ -104,6 +122,12 @@ def test_a_complaint_names_the_schema_of_its_model_and_an_error_carries_all_comp
     assert (model, complaint.line, complaint.key) == (None, 2, "b")
     assert lines[("b",)] == 2
     assert complaint.problem == "is not a key of a policy"
+
+    class Coded(BaseModel):
+        code: str = Field(pattern="[a-z]+")
+
+    _, _, (complaint,) = load.typed(b"code: 1:30\n", Coded, "policy")  # 90 in YAML 1.1; nothing says in words what its key takes
+    assert complaint.instead == "see `gpuprov policy schema`"
     error = load.invalid(tmp_path / "p.yml", [complaint])
     assert error.complaints == (complaint,)
     assert "`gpuprov profile schema`" in error.hint

@@ -22,6 +22,7 @@ DISK = {"fabric_on_disk": {"packages": SAME, "module": "580.95.05", "unit": MANA
 OPEN = {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666, "/dev/nvidia-uvm": 0o666}
 FABRIC = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
 DARK: dict[str, Any] = {"links": 18, "links_up": 0}
+SLOT, SXM = {**DARK, "name": "NVIDIA A100 80GB PCIe"}, {**DARK, "name": "Tesla V100-SXM2-16GB"}
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -47,12 +48,18 @@ CASES: list[Case] = [
     ("nvlink", two(good.GOOD, LINKED, LINKED), {}, "pass", "GPU 1: 18 of 18"),
     ("nvlink", two(good.GOOD, LINKED, {"links": 18, "links_up": 17}), {}, "fail", "GPU 1: 17 of 18"),
     # Cards for slots: nothing is broken where no bridge is fitted (NVIDIA/NVSentinel, issue 1481).
-    ("nvlink", two(good.GOOD, *[{**DARK, "name": "NVIDIA A100 80GB PCIe"}] * 2), {}, "not-applicable", "no bridge connects these cards"),
+    ("nvlink", two(good.GOOD, SLOT, SLOT), {}, "not-applicable", "no bridge connects these cards"),
     ("nvlink", two(good.GOOD, DARK, LINKED), {}, "fail", "0 of 18"),
-    ("nvlink", two(good.GOOD, *[{**DARK, "name": "Tesla V100-SXM2-16GB"}] * 2), {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, SXM, SXM), {}, "fail", "0 of 18"),
     ("nvlink", two(good.GOOD, *[{**DARK, "name": "NVIDIA H100 80GB HBM3"}] * 2), {}, "fail", "0 of 18"),
     ("nvlink", two(good.GOOD, *[{**DARK, "name": NOT_SUPPORTED}] * 2), {}, "unknown", "Not Supported"),
     ("nvlink", {**two(good.GOOD, DARK, DARK), "fabric__switches": 4}, {}, "fail", "0 of 18"),
+    # Where one of them is no such card, or there is a switch, or a machine with switches is asked for, links must be up.
+    ("nvlink", two(good.GOOD, SLOT, SXM), {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, SXM, SLOT), {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, SLOT, {**SLOT, "links_up": 1}), {}, "fail", "1 of 18"),
+    ("nvlink", {**two(good.GOOD, SLOT, SLOT), "fabric__switches": 1}, {}, "fail", "0 of 18"),
+    ("nvlink", two(good.GOOD, SLOT, SLOT), EIGHT, "fail", "0 of 18"),
     ("nvlink", two(good.GOOD, LINKED, {"links": "x", "links_up": 0}), {}, "unknown", "no count"),
     ("fabric", {}, {}, "not-applicable", "no NVSwitch"),
     ("fabric", SWITCHED, {}, "pass", "GPU 0: joined"),

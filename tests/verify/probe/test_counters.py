@@ -41,6 +41,10 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
         ("options nvidia \\\n  NVreg_RestrictProfilingToAdminUsers=0", "0"),
         ("\toptions  nvidia   NVreg_RestrictProfilingToAdminUsers=0x0", "0"),
         ("options nvidia NVreg_RestrictProfilingToAdminUsers=00", "0"),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=0x10", "16"),  # the kernel's kstrtouint(): 0x is 16, 0 alone 8, else 10
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=0X1F", "31"),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=010", "8"),
+        ("options nvidia NVreg_RestrictProfilingToAdminUsers=10", "10"),
         ("options nvidia NVreg_RestrictProfilingToAdminUsers=0 NVreg_RestrictProfilingToAdminUsers=1", "1"),
         ("# options nvidia NVreg_RestrictProfilingToAdminUsers=0", None),
         ("options nvidia XNVreg_RestrictProfilingToAdminUsers=0", None),
@@ -198,6 +202,7 @@ def test_a_member_tries_what_the_helper_takes_of_her(probe: Any, group: Any) -> 
     assert probe.counters.counters_as_group(has_gpu=False)["taken"] == []
     assert group.ran[1:3] == [[*helper, option, "true"] for option in probe.counters.OPTIONS]
     assert group.ran[3] == [*AS_BO, "env", "MEMBERS_OWN=1", *helper[len(AS_BO) :], "env"]
+    assert group.limits_s == [20] * 4
     # Whatever else than "no such program" an option does, it was read as one.
     for code in (0, 1, 126):
         group.answers["gpuprov-with-counters --version"] = (code, "setpriv from util-linux 2.41", "")
