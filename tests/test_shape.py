@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,29 @@ FORBIDDEN_NAMES = {"utils", "common", "helpers", "misc", "manager"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
 
 
+def for_each(files: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Make one test of a rule for files: it names each file that breaks the rule."""
+
+    def made(rule: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            broken = {}
+            for path in files:
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken[str(path.relative_to(ROOT))] = str(error)
+            assert broken == {}
+
+        test.__name__ = rule.__name__
+        return test
+
+    return made
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path) -> tuple[str, ...]:
     """What a module imports."""
     return imports_of(path, path.read_text())
@@ -113,7 +136,7 @@ def room(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each(MODULES)
 def test_a_module_knows_only_the_rooms_before_its_own(path: Path) -> None:
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if own == "__init__":
@@ -124,7 +147,7 @@ def test_a_module_knows_only_the_rooms_before_its_own(path: Path) -> None:
             assert ROOMS.index(other) < ROOMS.index(own), f"{path.relative_to(ROOT)} ({own}) imports {name}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each(MODULES)
 def test_an_outside_library_has_one_home(path: Path) -> None:
     where = str(path.relative_to(PACKAGE))
     for name in imports(path):
@@ -162,10 +185,10 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
     assert modules == {name.replace("-", "_") for name in COMMANDS}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=lambda p: p.stem)
+@for_each(sorted((PACKAGE / "cli").glob("*.py")))
 def test_what_commands_print_goes_through_one_filter(path: Path) -> None:
     """`echo` of `cli/__init__.py`; `click.secho` takes words of ours, or such as are inert already."""
-    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
     assert not calls & {"print", "sys.stdout.write"}
     assert ("click.echo" in calls) == (path.stem == "__init__")
     assert ("click.secho" in calls) <= (path.stem in {"__init__", "review"})
@@ -178,13 +201,13 @@ def test_every_cloud_folder_is_registered() -> None:
     assert {p.parent.name for p in (PACKAGE / "clouds").glob("*/cloud.py")} == set(CLOUDS)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each(MODULES)
 def test_modules_stay_small_and_say_what_they_are_for(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= 400, "split by subject"
-    assert ast.get_docstring(ast.parse(text)), "the first line says what the module is for"
+    assert ast.get_docstring(tree(path)), "the first line says what the module is for"
     assert path.stem not in FORBIDDEN_NAMES
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno
             assert lines <= 60, f"{node.name} has {lines} lines"
@@ -348,9 +371,9 @@ def decisions_by_text(tree: ast.AST) -> Iterator[str]:
             yield from [ast.unparse(node)] if any(map(is_prose, node.args)) or is_sentence(node.func.value) else []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each(MODULES)
 def test_nothing_decides_by_reading_a_sentence(path: Path) -> None:
-    decisions = list(decisions_by_text(ast.parse(path.read_text())))
+    decisions = list(decisions_by_text(tree(path)))
     assert decisions == [] or str(path.relative_to(PACKAGE)) in READS_OTHERS
 
 
@@ -448,9 +471,9 @@ def reads(tree: ast.AST) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if "probe" not in p.parts], ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each([path for path in MODULES if "probe" not in path.parts])
 def test_files_are_read_within_bounds(path: Path) -> None:
-    direct = list(reads(ast.parse(path.read_text())))
+    direct = list(reads(tree(path)))
     reason = READS_FILES.get(str(path.relative_to(PACKAGE)))
     assert direct == [] or reason, (
         "use provision.paths.read_bounded or text_of, or say in READS_FILES why this file can hold nothing that hurts"
@@ -484,14 +507,14 @@ MOST_INLINE_IMPORTS = 43
 
 
 def test_a_class_name_has_one_meaning() -> None:
-    names = Counter(node.name for path in MODULES for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for path in MODULES for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef))
     assert [name for name, times in names.items() if times > 1] == []
 
 
 def inline_imports(path: Path) -> list[tuple[str, str]]:
     """The imports inside functions: each line, and the one before it."""
     lines = path.read_text().splitlines()
-    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     numbers = {node.lineno for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
     return [(lines[number - 1], lines[number - 2]) for number in sorted(numbers)]
 
@@ -514,7 +537,7 @@ def test_msgspec_converts_in_one_place_under_a_lock() -> None:
 
 def test_no_module_of_ours_is_imported_under_another_name() -> None:
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("provision"):
                 for alias in node.names:
                     module = ROOT / str(node.module).replace(".", "/") / alias.name
@@ -559,14 +582,11 @@ def ties(tree: ast.AST) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT / "tests")))
+@for_each(TESTS)
 def test_no_test_depends_on_the_pace_of_a_machine_or_on_a_fixed_place(path: Path) -> None:
     where = str(path.relative_to(ROOT / "tests"))
     # The programs of `make test-cloud` and `make fresh` say how long a step and a call took; they judge nothing by it.
-    assert (
-        where in {"test_shape.py", "cloud/recorded.py", "cloud/story.py", "fresh/__main__.py"}
-        or list(ties(ast.parse(path.read_text()))) == []
-    )
+    assert where in {"test_shape.py", "cloud/recorded.py", "cloud/story.py", "fresh/__main__.py"} or list(ties(tree(path))) == []
 
 
 @pytest.mark.parametrize(

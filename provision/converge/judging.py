@@ -4,6 +4,7 @@ A member has nobody to ask, so it judges itself, with the code that judges here.
 version of Python on x86_64 Linux: those of this interpreter are taken as they are installed here, others from the package index.
 """
 
+import functools
 import hashlib
 import importlib.metadata
 import platform
@@ -34,6 +35,7 @@ _INSTALL_S: Final = 300
 _PACKAGE: Final = Path(__file__).parents[1]
 
 
+@functools.cache
 def judging_engine(python: str) -> Layer:
     """The engine with what judges, packed once for each Python and set of versions, and kept in the cache.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +22,10 @@ ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "reference" / "errors.md"
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((ROOT / "provision").rglob("*.py")):
-        yield ".".join(path.relative_to(ROOT).with_suffix("").parts), ast.parse(path.read_text())
+@functools.cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    files = sorted((ROOT / "provision").rglob("*.py"))
+    return tuple((".".join(path.relative_to(ROOT).with_suffix("").parts), ast.parse(path.read_text())) for path in files)
 
 
 def word(node: ast.expr) -> str:

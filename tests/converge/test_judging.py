@@ -55,6 +55,7 @@ def test_it_judges_as_here_with_nothing_that_is_installed_here(packed: Layer, tm
 
 def test_the_same_versions_are_packed_once(packed: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "engine_files", lambda: pytest.fail("it was packed again"))
+    judging_engine.cache_clear()
     assert judging_engine(HERE) == packed
 
 
@@ -62,6 +63,7 @@ def test_an_index_that_does_not_answer_is_one_clear_error(tmp_path: Path, monkey
     monkeypatch.setenv("GPUPROV_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     monkeypatch.setenv("UV_OFFLINE", "1")
+    judging_engine.cache_clear()
     with pytest.raises(IndexUnreachableError) as caught:
         judging_engine("3.12" if HERE == "3.13" else "3.13")
     assert "--program" in caught.value.hint

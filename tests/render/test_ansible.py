@@ -52,6 +52,7 @@ def play(folder: Path, *words: str, env: dict[str, str] | None = None) -> subpro
     )
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("case", ["aws", "gcp-volume-spot", "aws-hostile"])
 def test_ansible_reads_it_where_it_lies(case: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", SUBJECTS[case]())

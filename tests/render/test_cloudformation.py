@@ -37,6 +37,7 @@ def template(subject: Subject) -> dict[str, Any]:
     return read
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("case", [name for name in SUBJECTS if name.startswith("aws")])
 @pytest.mark.parametrize("given", [None, GIVEN], ids=["open", "given"])
 def test_cfn_lint_finds_nothing(case: str, given: Any, tmp_path: Path) -> None:

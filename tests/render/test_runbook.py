@@ -156,6 +156,7 @@ def takes_an_endpoint() -> bool:
 
 
 @pytest.mark.skipif(not takes_an_endpoint(), reason="needs an AWS CLI that takes AWS_ENDPOINT_URL (1.29, 2.13)")
+@pytest.mark.matrix(of=2)
 @pytest.mark.parametrize("case", ["aws-volume-spot"])
 def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)

@@ -74,6 +74,7 @@ def flat(at: str, value: Any) -> list[tuple[str, Any]]:
     return [] if quiet else [(at, str(value).rpartition("/compute/v1/")[2].removeprefix(f"projects/{GCP_PROJECT}/"))]
 
 
+@pytest.mark.matrix(of=2)
 def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> None:
     subject = make("gcp", asked=volumes(), given=GIVEN)
     zone = subject.template.zone

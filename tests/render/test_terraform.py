@@ -212,6 +212,7 @@ def terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @needs_provider
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("case", [name for name in SUBJECTS if name.startswith("aws")])
 def test_terraform_validates_it_with_the_real_provider(case: str, terraform: Any) -> None:
     assert terraform("init", "-input=false", files=render("terraform-aws", SUBJECTS[case]())).returncode == 0
@@ -221,6 +222,7 @@ def test_terraform_validates_it_with_the_real_provider(case: str, terraform: Any
 
 
 @pytest.mark.skipif(TERRAFORM is None, reason="needs terraform")
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("case", ["gcp", "gcp-volume-spot", "gcp-hostile"])
 def test_terraform_reads_what_is_for_google_as_far_as_it_can_without_the_provider(case: str, terraform: Any) -> None:
     """Syntax, expressions and references of what needs no provider: the blocks of Google's resources are left out, their texts kept."""
@@ -237,6 +239,7 @@ def test_terraform_reads_what_is_for_google_as_far_as_it_can_without_the_provide
     assert (said["valid"], said["diagnostics"]) == (True, []), said
 
 
+@pytest.mark.matrix(of=2)
 @needs_provider
 def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS["aws-volume-spot"](GIVEN)

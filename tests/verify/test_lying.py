@@ -15,6 +15,7 @@ from .sshd import LIAR, Endpoint, honest, needed
 pytestmark = needed
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize(
     "login",
     [
@@ -40,6 +41,7 @@ def test_a_login_shell_that_is_no_posix_shell_still_runs_the_probe(host: Endpoin
     assert honest(host.look())
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -93,6 +95,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("lie", BROKEN.values(), ids=BROKEN.keys())
 def test_an_answer_that_is_broken_is_said_to_be(host: Endpoint, lie: str) -> None:
     host.program("python3", f"{LIAR}{lie}\n")
@@ -126,6 +129,7 @@ ABSURD = {
 }
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("value", ABSURD.values(), ids=ABSURD.keys())
 def test_one_absurd_fact_is_unknown_and_the_others_are_kept(host: Endpoint, value: str) -> None:
     host.program("python3", f"{LIAR}GOOD['facts'].update(python3={{'value': {value}}}, gpu={{'unknown': {value}}})\nframe(packed(GOOD))\n")
@@ -189,6 +193,7 @@ def cost(host: Endpoint) -> tuple[int, str]:
     return int(mib), answer.strip()
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize(
     "login",
     [

@@ -22,6 +22,7 @@ from tests.workflow.test_fleet import STORE, AwsGroups, cloud, profile
 
 __all__ = ["call", "cloud", "profile"]
 
+pytestmark = pytest.mark.matrix(of=2)
 SIZE = 20
 TASK, WHY = "Install the packages", "No space left on device"
 ECC = "fail: gpu-ecc: 12 uncorrected errors of the memory"

@@ -195,6 +195,7 @@ def versions(cloud: Rehearsal, call: Call, tmp_path: Path) -> tuple[Versions, st
     return Versions(cloud), image, str(path)
 
 
+@pytest.mark.matrix(of=3)
 @pytest.mark.parametrize(
     ("order", "version", "used"),
     [

@@ -116,6 +116,7 @@ def test_both_begin_at_the_same_moment(bakers: Bakers, call: Call) -> None:
         bakers.check(call, {"first": bakers.first.end(), "second": bakers.second.end()}, number)
 
 
+@pytest.mark.matrix(of=2)
 @pytest.mark.parametrize("bakers", ["aws"], indirect=True)
 def test_the_second_one_of_one_home_is_told_too(bakers: Bakers, call: Call, own_home: Path) -> None:
     bakers.begin(5)
