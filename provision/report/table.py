@@ -2,40 +2,31 @@
 
 import csv
 import io
-import shutil
 import sys
 from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 _PLAIN_WIDTH = 220  # what is piped is not wrapped
 
 
 def as_text(columns: Sequence[str], rows: Sequence[Sequence[object]], *, color: bool = False) -> str:
     """The rows under their columns, numbers to the right. Output to a pipe is not shortened."""
-    cells = [columns, *([_word(value) for value in row] for row in rows)]
-    numeric = [all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
-    plain = all(word.isascii() and word.isprintable() and word == word.strip() for row in cells for word in row)
-    if not plain or sum(widths) + 3 * len(widths) > room:
-        return _wrapped(cells, numeric, room, color=color)
-    edges = ["><"[not right] for right in numeric]
-    head, *body = (" " + "   ".join(f"{word:{edge}{width}}" for word, edge, width in zip(row, edges, widths, strict=True)) for row in cells)
-    rule = " " + "─" * (sum(widths) + 3 * (len(widths) - 1))
-    return "\n".join(["", f"\x1b[1m{head}\x1b[0m" if color else head.rstrip(), rule, *map(str.rstrip, body), ""])
-
-
-def _wrapped(cells: Sequence[Sequence[str]], numeric: Sequence[bool], room: int, *, color: bool) -> str:
-    """A table that is wider than its room, or has characters whose width Rich knows."""
-    from rich import box, console, table, text  # noqa: PLC0415 - a third of the time of `catalog instances`, which has room
-
-    grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, right in zip(cells[0], numeric, strict=True):
-        grid.add_column(text.Text(column), justify="right" if right else "left")
-    for row in cells[1:]:
-        grid.add_row(*map(text.Text, row))
-    screen = console.Console(file=io.StringIO(), width=room, force_terminal=color, color_system="standard" if color else None)
-    with screen.capture() as captured:
-        screen.print(grid)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        numeric = all(_is_number(row[index]) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(Text(_word(value)) for value in row))
+    terminal = sys.stdout.isatty()
+    console = Console(
+        file=io.StringIO(), width=None if terminal else _PLAIN_WIDTH, force_terminal=color, color_system="standard" if color else None
+    )
+    with console.capture() as captured:
+        console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines())
 
 
