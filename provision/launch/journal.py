@@ -147,14 +147,14 @@ class Record:
         return self.pending is None and len(self.machines) >= max(1, self.minimum)
 
     def known(self, cloud: str, region: str, *, whole: bool) -> Known:
-        """What a cloud is asked about by id: of one region, or of the `whole` cloud."""
-        here = [machine for machine in self.machines if machine.cloud == cloud and (whole or machine.region == region)]
-        attempts = (attempt for attempt in (*self.had, self.pending) if attempt and (whole or attempt.region == region))
+        """What a cloud is asked about by id, of one region or of the `whole` cloud; nothing of another cloud, whose zones it refuses."""
+        asked = {pair for pair in self.regions if pair[0] == cloud and (whole or pair[1] == region)}
+        machines = tuple((machine.id, machine.zone) for machine in self.machines if (machine.cloud, machine.region) in asked)
+        attempts = (attempt for attempt in (*self.had, self.pending) if attempt and (cloud, attempt.region) in asked)
         made = tuple(
             (each.token, each.zone, tuple(host_name(self.name, self.count, each.first + i) for i in range(each.count))) for each in attempts
         )
-        owner = str((self.profile.get("owner") or {}).get("email", ""))
-        return Known(self.name, self.launch_id, owner, tuple((m.id, m.zone) for m in here), made, self.young)
+        return Known(self.name, self.launch_id, str((self.profile.get("owner") or {}).get("email", "")), machines, made, self.young)
 
     @property
     def young(self) -> bool:

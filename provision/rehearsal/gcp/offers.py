@@ -9,7 +9,7 @@ from provision.clouds.gcp import data, provider
 from provision.clouds.gcp.data import Attached
 from provision.rehearsal.gcp.images import by_family, images_of
 from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
-from provision.rehearsal.gcp.refusals import not_found
+from provision.rehearsal.gcp.refusals import invalid, not_found
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler
 
@@ -58,10 +58,10 @@ def require_scope(call: GcpCall) -> None:
     project = call.path.get("project", PROJECT)
     if project != PROJECT and call.collection != "images":
         raise not_found(f"projects/{project}")
-    if call.path.get("zone", zones()[0]) not in zones():
-        raise not_found(f"projects/{project}/zones/{call.path['zone']}")
-    if call.path.get("region", regions()[0]) not in regions():
-        raise not_found(f"projects/{project}/regions/{call.path['region']}")
+    for kind, existing in (("zone", zones()), ("region", regions())):
+        if (place := call.path.get(kind, existing[0])) not in existing:  # googleapis/google-api-dotnet-client, issue 1354
+            path = f"projects/{project}/{kind}s/{place}"
+            raise not_found(path) if call.collection == f"{kind}s" else invalid(kind, place, f"Unknown {kind}.")
 
 
 def accelerators(zone: str) -> list[str]:

@@ -14,7 +14,7 @@ from tests.rehearsal.gcp.conftest import ZONE, Gce, fresh, put
 
 def test_what_does_not_parse_or_does_not_exist(gce: Gce) -> None:
     assert gce.raw("POST", f"zones/{ZONE}/instances", b"{")[0] == 400
-    assert gce.raw("GET", "zones/mars-north1-a/instances")[0] == 404
+    assert gce.raw("GET", "zones/mars-north1-a/instances")[0] == 400
     assert gce.raw("GET", "regions/mars-north1")[0] == 404
     assert gce.raw("GET", "nothing/at/all")[0] == 404
     assert gce.raw("GET", "global/targetPools")[0] == 404

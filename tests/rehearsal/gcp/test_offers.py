@@ -28,6 +28,18 @@ def test_zones_types_and_accelerators_are_those_of_the_catalogue(gce: Gce) -> No
         gce.client("MachineTypesClient").get(project=gce.project, zone="asia-east2-b", machine_type="g2-standard-48")
 
 
+def test_a_zone_or_region_that_there_is_not_is_an_invalid_value_and_not_found_only_where_it_is_asked_for_itself(gce: Gce) -> None:
+    """As inspec/inspec-gcp, issue 301, and googleapis/google-api-dotnet-client, issue 1354, recorded it."""
+    with pytest.raises(x.BadRequest, match=r"Invalid value for field 'zone': 'us-east-1a'\. Unknown zone\."):
+        gce.client("InstancesClient").get(project=gce.project, zone="us-east-1a", instance="x")
+    with pytest.raises(x.BadRequest, match=r"Invalid value for field 'region': 'us-east-1'\. Unknown region\."):
+        gce.client("SubnetworksClient").get(project=gce.project, region="us-east-1", subnetwork="x")
+    with pytest.raises(x.NotFound):
+        gce.client("ZonesClient").get(project=gce.project, zone="us-east-1a")
+    with pytest.raises(x.NotFound):
+        gce.client("RegionsClient").get(project=gce.project, region="us-east-1")
+
+
 def test_images_are_those_of_the_catalogue(gce: Gce) -> None:
     client = gce.client("ImagesClient")
     for image in data.gcp().images:
