@@ -129,9 +129,11 @@ def test_a_cloud_is_asked_for_what_was_made_or_tried_there_and_for_nothing_of_an
 
 
 @pytest.mark.parametrize("profile", [{}, {"owner": None}, {"owner": {}}])
-def test_a_launch_without_an_owner_or_an_attempt_is_known_by_its_name_and_id(profile: dict[str, Any]) -> None:
-    known = record(profile=profile, touched=(("aws", "us-east-1"),)).known("aws", "us-east-1", whole=False)
-    assert known == Known("train", "f00d", "", young=False)
+def test_a_launch_of_one_machine_without_an_owner_is_known_by_its_own_name(profile: dict[str, Any]) -> None:
+    tried = record(profile=profile, touched=(("aws", "us-east-1"),))
+    assert tried.known("aws", "us-east-1", whole=False) == Known("train", "f00d", "", young=False)
+    one = dataclasses.replace(tried, pending=dataclasses.replace(TRIED, count=1))
+    assert one.known("aws", "us-east-1", whole=False).attempts == (("t-1", "us-east-1a", ("train",)),)
 
 
 def test_a_record_names_its_hosts_and_finds_them() -> None:
