@@ -13,6 +13,7 @@ from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.firewall import is_ours, rules_of
 from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag, rule_names
 from provision.concurrent import at_once
+from provision.errors import CloudInvalidError
 
 _REMOVED_S: Final = 300.0
 _OWN_LABELS: Final = {*LABELS.values(), ATTEMPT_LABEL}
@@ -95,8 +96,9 @@ def _of_fleets(api: GcpProjectApi, found: Sequence[base.Thing]) -> list[base.Thi
         tags = {base.NAME_TAG: rule.group, base.LAUNCH_TAG: rule.launch_id, base.OWNER_TAG: rule.owner}
         region = dict(rule.tags).get(REGION_KEY, "")
         group, check = group_name(rule.group), health_name(rule.launch_id)
-        fleet = base.NAME.fullmatch(rule.group) and _REGION.fullmatch(region)  # anybody may have written them, and they are a path
-        if fleet and _get(api, _GROUP, {"region": region, "instance_group_manager": group}):
+        # Anybody may have written them, and they are a path. A region that there is not is an invalid value to GCE, and has no group.
+        fleet = base.NAME.fullmatch(rule.group) and _REGION.fullmatch(region)
+        if fleet and _get(api, _GROUP, {"region": region, "instance_group_manager": group}, none=CloudInvalidError):
             result.append(base.Thing.tagged(_GROUP.kind, group, region, tags))
         names = f'name eq "{network_tag(rule.launch_id)}-.*"'
         templates = api.pages("InstanceTemplates", "list", "compute.instanceTemplates.list", filter=names)
@@ -111,11 +113,11 @@ def machine(api: GcpProjectApi, zone: str, name: str) -> Any:
     return _get(api, KINDS[0], {"zone": zone, "instance": name})
 
 
-def _get(api: GcpProjectApi, kind: GcpKind, target: dict[str, str]) -> Any:
-    """What has this name; None where nothing has it."""
+def _get(api: GcpProjectApi, kind: GcpKind, target: dict[str, str], none: type[CloudInvalidError] = GoneError) -> Any:
+    """What has this name; None where nothing has it, which the cloud says by an error."""
     try:
         return api.call(kind.client, "get", f"compute.{kind.field}.get", **target)
-    except GoneError:
+    except none:
         return None
 
 

@@ -288,14 +288,14 @@ def health_rule(name: str, launch_id: str, region: str) -> Any:
     return rule(f"gpuprov-{launch_id}-health", text, (f"gpuprov-{launch_id}",))
 
 
-def fleets() -> ScriptedProject:
-    """A project with two fleets, of which the second has lost its group and its check."""
+def fleets(*groups: Any) -> ScriptedProject:
+    """A project with two fleets, of which the second has lost its group and its check; or with other answers about groups."""
     there = SimpleNamespace()
     return ScriptedProject(
         Instances_aggregated_list=[[]],
         Disks_aggregated_list=[[]],
         Firewalls_list=[[rule(), health_rule("train", LAUNCH, "asia-east2"), health_rule("old", "beef", "us-east1")]],
-        RegionInstanceGroupManagers_get=[there, GONE],
+        RegionInstanceGroupManagers_get=list(groups) or [there, GONE],
         InstanceTemplates_list=[[SimpleNamespace(name=f"{TAG}-1"), SimpleNamespace(name=f"{TAG}-2")], []],
         HealthChecks_get=[there, GONE],
     )
@@ -324,6 +324,15 @@ def test_what_a_fleet_has_is_found_by_the_rule_of_its_health_check() -> None:
         ("InstanceTemplates", "list", listed, {"filter": 'name eq "gpuprov-beef-.*"'}),
         ("HealthChecks", "get", check, {"health_check": "gpuprov-beef-health"}),
     ]
+
+
+def test_a_rule_that_names_a_region_that_there_is_not_belongs_to_no_group_and_hides_nothing() -> None:
+    """GCE answers 400, "Invalid value for field 'region': 'mars'. Unknown region." (googleapis/google-api-dotnet-client, issue 1354)."""
+    existing = removal.things(fleets(CloudInvalidError("Unknown region.", hint="x"), GONE), None)  # type: ignore[arg-type]
+    assert len(existing) == 6
+    assert "instance-group-manager" not in {thing.kind for thing in existing}
+    with pytest.raises(PermissionRefusedError):
+        removal.things(fleets(NO), None)  # type: ignore[arg-type]
 
 
 def test_where_a_rule_names_no_region_no_group_is_asked_for() -> None:
