@@ -61,7 +61,7 @@ def drive(play: Play, on_event: Callable[[dict[str, Any]], bool], stopped: threa
     Raises:
         KeyboardInterrupt: it was stopped.
     """
-    from ansible_runner import Runner  # noqa: PLC0415 - 0.3 s, which a host that needs no role does not pay
+    from ansible_runner import Runner, RunnerConfig  # noqa: PLC0415 - 0.3 s, which a host that needs no role does not pay
 
     def end_when_stopped() -> bool:
         # Returning True instead would make ansible-runner kill its process group, to which Ansible's workers do not belong.
@@ -70,7 +70,7 @@ def drive(play: Play, on_event: Callable[[dict[str, Any]], bool], stopped: threa
         return False
 
     marker = str(play.folder / "inventory.json")
-    config = _config(play)
+    config = _config(play, RunnerConfig)
     runner = Runner(config, event_handler=on_event, cancel_callback=end_when_stopped)
     complete = False
     try:
@@ -103,10 +103,8 @@ def _interrupts_noted(stopped: threading.Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _config(play: Play) -> RunnerConfig:
+def _config(play: Play, kind: type[RunnerConfig]) -> RunnerConfig:
     """The configuration of ansible-runner for one run."""
-    from ansible_runner import RunnerConfig  # noqa: PLC0415 - as above
-
     ours = {
         "ANSIBLE_CONFIG": str(play.playbooks / "ansible.cfg"),
         "ANSIBLE_HOME": str(play.folder / "ansible"),
@@ -120,7 +118,7 @@ def _config(play: Play) -> RunnerConfig:
         "LC_ALL": "C.UTF-8",
         **play.more,
     }
-    config = RunnerConfig(
+    config = kind(
         private_data_dir=str(play.folder),
         playbook=str(play.playbook),
         inventory=str(play.folder / "inventory.json"),

@@ -13,15 +13,13 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
     field_validator,
-    model_serializer,
 )
 
 from provision import clouds
-from provision.strict import StrictModel
+from provision.strict import StrictModel, later
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 _MOST_AUTHORITIES: Final = 5
@@ -84,11 +82,11 @@ Authority = Annotated[
 class Egress(StrictModel):
     """The keys of `sources` for a way out through the organisation's own proxy and authority."""
 
-    proxy: ProxyUrl | None = None
+    proxy: ProxyUrl | None = later(None)
     """The organisation's proxy for HTTP and HTTPS. Name it where hosts reach the outside no other way."""
-    no_proxy: Annotated[tuple[PastProxy, ...], Field(max_length=50, strict=False)] = ()
+    no_proxy: Annotated[tuple[PastProxy, ...], Field(max_length=50, strict=False)] = later(())
     """Hosts and domains that are reached without the proxy."""
-    ca: Authority | None = None
+    ca: Authority | None = later(None)
     """The certificates of the organisation's own authority, where its proxy opens TLS or its mirrors are signed by it."""
 
     @field_validator("no_proxy")
@@ -98,12 +96,6 @@ class Egress(StrictModel):
             msg = "names what bypasses the proxy, and sources.proxy names no proxy"
             raise ValueError(msg)
         return value
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit these keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if key not in Egress.model_fields or value}
 
     @property
     def past(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The records of a lock file, the lock's digest, and the profile with the lock's versions."""
 
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
@@ -8,6 +8,7 @@ from provision import canonical
 from provision.catalog.wheels import parse
 from provision.errors import ProfileInvalidError
 from provision.profile.model import Profile
+from provision.strict import later
 
 
 class LockedModel(BaseModel):
@@ -16,7 +17,6 @@ class LockedModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True, defer_build=True)
 
 
-_LATER_PARTS: Final = frozenset({"containers", "python", "ray"})
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -32,13 +32,7 @@ class LockedGpu(LockedModel):
 
     model: str
     compute_capability: str
-    mig: Texts = ()
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `LockedDriver`."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if value or key != "mig"}
+    mig: Texts = later(())
 
 
 class LockedPlace(LockedModel):
@@ -60,15 +54,9 @@ class LockedPlace(LockedModel):
     image_id: str | None
     kernel: str
     not_available: str
-    image_name: str = ""
-    image_owner: str = ""
-    image_created: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `LockedDriver`."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if value or not key.startswith("image_") or key == "image_id"}
+    image_name: str = later("")
+    image_owner: str = later("")
+    image_created: str = later("")
 
     @property
     def image_about(self) -> str:
@@ -204,14 +192,8 @@ class LockedExtra(LockedModel):
     package: str | None
     unit: str | None
     wheels: Texts
-    files: dict[str, str] = Field(default_factory=dict)
-    build: LockedBuild | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a later key at its default, so that older locks, which may be signed, stay the same."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if key not in {"files", "build"} or value}
+    files: dict[str, str] = later({})
+    build: LockedBuild | None = later(None)
 
 
 class LockedOpenCv(LockedModel):
@@ -229,13 +211,7 @@ class LockedOpenCv(LockedModel):
     source: str | None = None
     tools: LockedEnvironment | None = None
     key: str | None = None
-    parts: Texts = ()
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a later key at its default, so that older locks, which may be signed, stay the same."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if key != "parts" or value}
+    parts: Texts = later(())
 
 
 class LockedContainers(LockedModel):
@@ -291,21 +267,15 @@ class Lock(LockedModel):
     frameworks: dict[str, LockedEnvironment]
     opencv: LockedOpenCv
     extras: dict[str, LockedExtra]
-    containers: LockedContainers | None = None
-    python: LockedPython | None = None
-    ray: LockedRay | None = None
+    containers: LockedContainers | None = later(None)
+    python: LockedPython | None = later(None)
+    ray: LockedRay | None = later(None)
     repositories: Annotated[tuple[LockedRepository, ...], Field(strict=False)]
     wheel_index: str | None
     packages: dict[str, Texts]
     hold: Texts
     warnings: Texts
     unresolved: Texts
-
-    @model_serializer(mode="wrap")
-    def _without_later_parts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit later parts that a lock does not have, so that the digest of an older lock, which may be signed, stays the same."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if key not in _LATER_PARTS or value is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-compatible data under the names of the file."""

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import (
     Field,
     PrivateAttr,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -23,7 +21,7 @@ from provision.clouds.own_image import ImageContents
 from provision.profile import image_driver, reserved
 from provision.profile.egress import Egress
 from provision.profile.network import Network, conflict
-from provision.profile.stack import Stack, without
+from provision.profile.stack import Stack
 from provision.profile.strings import (
     AbsolutePath,
     Email,
@@ -39,7 +37,7 @@ from provision.profile.strings import (
     free_of,
 )
 from provision.profile.verification import Verification
-from provision.strict import StrictModel
+from provision.strict import StrictModel, later
 
 
 class Owner(StrictModel):
@@ -68,13 +66,8 @@ class OperatingSystem(StrictModel):
     """The system on the image. Change it where your team knows another one, or where an own image has it."""
     version: Version
     """Its release, in quotes. A newer one has newer compilers; the catalogue says which driver and toolkit go with it."""
-    secure_boot: Literal["auto", "required"] = "auto"
+    secure_boot: Literal["auto", "required"] = later("auto")
     """Whether a place without Secure Boot is passed over. Ask for it where the organisation demands signed kernel modules."""
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `Limits`."""
-        return without(handler(self), secure_boot="auto")
 
 
 class RootDisk(StrictModel):
@@ -129,16 +122,11 @@ class Limits(StrictModel):
     """The most that the whole machine may cost, with its disks and its address. A place above it is not used."""
     deadline_h: Annotated[int, Field(ge=1, le=720)]
     """When the machine ends itself, counted from its launch, whatever the client does. `gpuprov extend` moves it within this length."""
-    unknown_price: Literal["refuse", "allow"] = "refuse"
+    unknown_price: Literal["refuse", "allow"] = later("refuse")
     """What happens to a place whose whole price is not known. `allow` uses it, and the review shows that as a risk."""
 
-    machines: Annotated[int, Field(ge=1, le=1000)] | None = None
+    machines: Annotated[int, Field(ge=1, le=1000)] | None = later(None)
     """How many machines one launch or one fleet may have. Without it an approval of the profile says nothing of their number."""
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-        return without(handler(self), unknown_price="refuse", machines=None)
 
 
 class Mirror(StrictModel):
@@ -214,13 +202,8 @@ class Gpu(StrictModel):
     """Whether the driver stays loaded between programs. Without it the first program after a pause waits, and clocks are forgotten."""
     application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
     """The clocks at which programs run. Fix them to compare measurements; `max` takes the highest pair of the card."""
-    mig: Annotated[tuple[MigSlices, ...], Field(max_length=8, strict=False)] = ()
+    mig: Annotated[tuple[MigSlices, ...], Field(max_length=8, strict=False)] = later(())
     """Slices that each GPU is split into, so that several people share a card and do not disturb each other."""
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `Limits`."""
-        return without(handler(self), mig=[])
 
 
 class User(StrictModel):
@@ -278,9 +261,9 @@ class Profile(StrictModel):
     """People's logins beside the image's first user."""
     verify: Verification = Verification()
     """What `verify` demands beside the other keys."""
-    tags: Annotated[dict[str, TagValue], Field(max_length=30)] = Field(default_factory=dict)
+    tags: Annotated[dict[str, TagValue], Field(max_length=30)] = later({})
     """Put on everything that is made at a cloud, in the call that makes it, beside the tags that gpuprov itself sets."""
-    fleet: FleetSettings | None = None
+    fleet: FleetSettings | None = later(None)
     """Where a fleet of these machines keeps its evidence. With it, an approval of the profile covers `gpuprov fleet` too."""
     _locked_wheels: tuple[str, ...] = PrivateAttr(())
 
@@ -347,11 +330,6 @@ class Profile(StrictModel):
                 msg = f"{other} and {key} are one label at a cloud whose labels are lower-case; leave one out"
                 raise ValueError(msg)
         return value
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `Limits`."""
-        return without(handler(self), tags={}, fleet=None)
 
     @field_validator("fleet")
     @classmethod

@@ -188,7 +188,6 @@ IMPOSSIBLE: Final[Mapping[str, str]] = {
     **dict.fromkeys(["no_such_attribute", "get_attribute_error"], "objects with attributes are not accepted, only mappings"),
     "invalid_key": "keys are plain words, which the reader of YAML holds",
     **dict.fromkeys(["iterable_type", "iteration_error"], _NO_FIELD),
-    "string_sub_type": "the reader of YAML gives str itself; listed by pydantic 2.11 only",
     "default_factory_not_called": "no default is made from another field",
     "assertion_error": "validators raise ValueError, never assert",
     **dict.fromkeys(["missing_sentinel_error", "ellipsis_error", "none_required"], "no field takes only nothing"),

@@ -1,22 +1,17 @@
 """The software that a profile asks for: the keys of `stack`."""
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from provision.profile.strings import AbsolutePath, FileName, RayHead, VersionOrAuto, WheelVersionOrAuto
-from provision.strict import StrictModel
+from provision.strict import StrictModel, later
 
 # Ports that Ray takes by itself: of its client, its workers (10002 to 19999), its dashboard and the agent of that.
 _OF_RAY: Final = (range(10_001, 20_000), range(8265, 8266), range(52_365, 52_366))
 
 # The names in catalog/data/extras.yaml; a test checks that they are the same.
 Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "opencl", "tensorrt", "transformer-engine", "flash-attn", "apex"]
-
-
-def without(plain: dict[str, Any], **defaults: Any) -> dict[str, Any]:
-    """A model's data without later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-    return {key: value for key, value in plain.items() if key not in defaults or value != defaults[key]}
 
 
 class Frameworks(StrictModel):
@@ -102,7 +97,7 @@ class Stack(StrictModel):
     """The branch of NVIDIA's driver. Fix it where a program or the organisation needs that one."""
     driver_flavour: Literal["auto", "open", "proprietary"] = "auto"
     """Open or proprietary kernel modules. GPUs since Turing can have open ones, those since Blackwell need them."""
-    driver_build: Literal["auto", "dkms", "signed"] = "auto"
+    driver_build: Literal["auto", "dkms", "signed"] = later("auto")
     """Who builds the kernel modules: DKMS on the host, or the distribution, which signs them for Secure Boot."""
     cuda: VersionOrAuto = "auto"
     """The release of the CUDA toolkit. Fix it where code is compiled for one release."""
@@ -125,11 +120,11 @@ class Stack(StrictModel):
     """NVIDIA's profilers. `ncu` looks at one kernel, `nsys` at a whole program, `nvprof` at cards before Turing."""
     extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
     """Further libraries for programs that need them. Each adds to what is downloaded and reviewed."""
-    containers: Literal["none", "podman", "docker"] = "none"
+    containers: Literal["none", "podman", "docker"] = later("none")
     """What runs containers with the GPU. podman needs no root; a member of the group of docker is in effect root."""
-    python: OwnPython | None = None
+    python: OwnPython | None = later(None)
     """A team's own packages."""
-    ray: RayCluster | None = None
+    ray: RayCluster | None = later(None)
     """The Ray cluster that the machine joins, or is the head of. Its packages must have Ray among them."""
 
     @model_validator(mode="after")
@@ -138,8 +133,3 @@ class Stack(StrictModel):
             msg = "stack.ray needs Ray among the packages of stack.python, in its requirements or pylock, so that the lock pins it"
             raise ValueError(msg)
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `Limits` of `model`."""
-        return without(handler(self), driver_build="auto", containers="none", python=None, ray=None)

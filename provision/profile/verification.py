@@ -1,12 +1,12 @@
 """What `verify` demands of a host beside the profile's other keys, and which findings are waived."""
 
 import datetime as dt
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from provision.profile.strings import CheckId, Email, Text
-from provision.strict import StrictModel
+from provision.strict import StrictModel, later
 
 BenchWord = Literal[
     "quick",
@@ -47,15 +47,9 @@ class Verification(StrictModel):
     """How much is checked. `quick` starts no framework and no profiler, `standard` does, and `perf` measures under load."""
     min_free_gb: Annotated[int, Field(ge=0, le=16_384)] = 5
     """The least free space that the root disk must have. Raise it where programs write much there."""
-    bench: Annotated[tuple[BenchWord, ...], Field(max_length=20, strict=False)] = ()
+    bench: Annotated[tuple[BenchWord, ...], Field(max_length=20, strict=False)] = later(())
     """What `gpuprov bench` must have measured on these GPUs, with no figure below its gate."""
-    bench_days: Annotated[int, Field(ge=1, le=366)] = 7
+    bench_days: Annotated[int, Field(ge=1, le=366)] = later(7)
     """How old that measurement may be."""
     waivers: Annotated[tuple[Waiver, ...], Field(max_length=50, strict=False)] = ()
     """Findings that somebody accepts for a time."""
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-        later: dict[str, Any] = {"bench": [], "bench_days": 7}
-        return {key: value for key, value in handler(self).items() if key not in later or value not in (later[key], ())}
