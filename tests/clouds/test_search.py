@@ -77,7 +77,7 @@ def test_offers_are_narrowed_by_every_word() -> None:
 def test_what_has_no_whole_price_never_fits_under_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = gcp_data.gcp()
     unpriced = replace(whole, n1_prices=replace(whole.n1_prices, regions={}))
-    monkeypatch.setattr(gcp_data, "gcp", lambda: unpriced)
+    monkeypatch.setattr(gcp_data, "shipped", lambda: unpriced)
     offers = search.offers(gpu="t4", region="europe-central2", cloud="gcp")
     assert {price.missing for o in offers if (price := o.price)} == {("vCPUs", "memory")}
     assert search.affordable(offers, 1000) == []

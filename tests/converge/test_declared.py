@@ -91,6 +91,9 @@ def written(task: dict[str, Any]) -> Iterator[str]:
         case "gpuprov.host.settle":
             # Whether it is a file or a link: what is `absent` is one of them, in its other state. Units that a package brings are settled.
             yield from below({"files": said.get("files", []), "links": said.get("links", []), "vars": variables}, "path")
+            records = re.fullmatch(r"\{\{ (\w+)( \| \w+attr\('content'\))? \}\}", str(said.get("files")))
+            if records and not list(below(variables.get(records[1], ""), "path")):
+                yield records[1]  # a list of files with their paths, which is made elsewhere
             if isinstance(said.get("units"), str):
                 yield said["units"]
             for argv in below({"follow": said.get("follow", []), "vars": variables}, "argv"):
