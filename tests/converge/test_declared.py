@@ -83,6 +83,12 @@ def program(argv: Any, variables: dict[str, Any]) -> str:
     return program(variables[name[1]], variables)
 
 
+def made_elsewhere(files: str, variables: dict[str, Any]) -> list[str]:
+    """The variable that has a list of files with their paths, where the task has them not."""
+    named = re.fullmatch(r"\{\{ (\w+)( \| \w+attr\('content'\))? \}\}", files)
+    return [named[1]] if named and not list(below(variables.get(named[1], ""), "path")) else []
+
+
 def written(task: dict[str, Any]) -> Iterator[str]:
     """What one task writes, each as it stands in the task; a program that it runs is `$ program`."""
     module, variables = module_of(task), task.get("vars", {})
@@ -91,9 +97,7 @@ def written(task: dict[str, Any]) -> Iterator[str]:
         case "gpuprov.host.settle":
             # Whether it is a file or a link: what is `absent` is one of them, in its other state. Units that a package brings are settled.
             yield from below({"files": said.get("files", []), "links": said.get("links", []), "vars": variables}, "path")
-            records = re.fullmatch(r"\{\{ (\w+)( \| \w+attr\('content'\))? \}\}", str(said.get("files")))
-            if records and not list(below(variables.get(records[1], ""), "path")):
-                yield records[1]  # a list of files with their paths, which is made elsewhere
+            yield from made_elsewhere(str(said.get("files")), variables)
             if isinstance(said.get("units"), str):
                 yield said["units"]
             for argv in below({"follow": said.get("follow", []), "vars": variables}, "argv"):
