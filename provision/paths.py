@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -166,7 +165,7 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
     Raises:
         OSError: it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with beside.open("wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)

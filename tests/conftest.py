@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
 from provision.rehearsal.gcp.settings import GcpSettings
 from provision.review import where
+from provision.structs import asdict
 from tests import patches, sample
 from tests.embedded import Embedded
 

@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog.optional import OPENCV
 from provision.catalog.signed import SIGNED
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
+from provision.structs import Struct
 
 NONE: Final = "none"
 WITHOUT: Final = "without "
@@ -20,8 +20,7 @@ INSTEAD: Final = {OPENCV: "wheel", SIGNED: "dkms"}
 _LISTS: Final = frozenset({"stack.extras", "stack.profilers"})
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct):
     """A change of one demand.
 
     Attributes:
@@ -52,8 +51,7 @@ Accepts = Callable[[tuple[Remedy, ...]], bool]
 """Whether changes that resolve a conflict also hold where the demands come from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct):
     """Demands that conflict; no smaller set of them does.
 
     Attributes:

@@ -1,16 +1,15 @@
 """Package repositories, and the versions of packages in them that the last refresh read."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from provision.catalog import overlay, read
 from provision.catalog.records.packages import Distribution
 from provision.catalog.records.stack import System
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct):
     """One repository, and what it is trusted by: the fingerprint of its key, or a keyring of the system's image.
 
     Attributes:

@@ -2,13 +2,12 @@
 
 import fnmatch
 import re
-from dataclasses import dataclass
 
 from provision.catalog import read
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRefusal:
+class KnownRefusal(Struct):
     """Why a name is refused, and what to write instead."""
 
     why: str

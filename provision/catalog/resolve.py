@@ -7,7 +7,6 @@ process).
 import datetime as dt
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from provision.catalog import read
@@ -20,6 +19,7 @@ from provision.catalog.rules import TITLES, ClockRequest, machine_rule, rules
 from provision.catalog.signed import SIGNED
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
+from provision.structs import Struct, field
 
 AUTO: Final = "auto"
 
@@ -44,8 +44,7 @@ _TITLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StackRequest:
+class StackRequest(Struct):
     """What a stack should be; `auto` leaves a version open, None leaves cuDNN or a framework out.
 
     Attributes:
@@ -85,8 +84,7 @@ class StackRequest:
     defaults: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct):
     """One resolved value.
 
     Attributes:
@@ -105,8 +103,7 @@ class Choice:
     passed_over: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct):
     """One advice of the catalog that a stack goes against.
 
     Attributes:
@@ -118,8 +115,7 @@ class Advice:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct):
     """A stack whose parts work together.
 
     Attributes:

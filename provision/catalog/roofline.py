@@ -5,10 +5,10 @@ attainable = min(peak, bandwidth x intensity), so the threshold is peak / bandwi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord
+from provision.structs import Struct
 
 # Words in NVML's names that mean another variant of a card, with other peaks.
 _FORMS = frozenset({"NVL", "MIG", "GRID"})
@@ -16,8 +16,7 @@ _FORMS = frozenset({"NVL", "MIG", "GRID"})
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(Struct):
     """One precision of one GPU.
 
     Attributes:
@@ -37,8 +36,7 @@ class Roof:
         return min(self.peak_tflops, self.bandwidth_gb_s * intensity / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct):
     """One measurement on a GPU.
 
     Attributes:

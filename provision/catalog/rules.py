@@ -4,7 +4,6 @@ Nothing else in gpuprov decides about compatibility. The figures are in `data/*.
 """
 
 import datetime as dt
-from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
@@ -13,13 +12,13 @@ from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.stack import Branch, CudnnRelease, ReleaseRecord, System, Toolkit
 from provision.catalog.repositories import repository_rules
 from provision.catalog.solve import Rule
+from provision.structs import Struct
 
 TITLES: Final = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 SETTLED: Final = frozenset({"lts", "production"})  # designations that live long enough to be chosen by `auto`
 
 
-@dataclass(frozen=True, slots=True)
-class ClockRequest:
+class ClockRequest(Struct):
     """The clocks of a profile: `default`, `max`, or a `pair` in MHz."""
 
     kind: str

@@ -7,16 +7,16 @@ demands and rules it is about, which takes 0.05 ms with this catalog.
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+from provision.structs import Struct
 
 _T = TypeVar("_T")
 
 _SMALL: Final = 4  # a smaller core is searched for up to this size; a larger core is minimal, but perhaps not the smallest
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct):
     """What must hold between variables.
 
     Attributes:
@@ -34,8 +34,7 @@ class Rule:
     soft: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct):
     """A demand on one variable.
 
     Attributes:

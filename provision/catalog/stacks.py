@@ -1,6 +1,5 @@
 """What works on a GPU: each release is given to the resolver on its own, and either resolves or is refused."""
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -8,6 +7,7 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.resolve import StackRequest, resolve
 from provision.errors import StackConflictError
+from provision.structs import replace
 
 
 def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
     lines = []
     for part, versions in parts.items():
         for release in sorted(versions, key=version, reverse=True):
-            request = dataclasses.replace(StackRequest(gpu=gpu, os=system), **{part: release})  # type: ignore[arg-type]  # all of them are texts
+            request = replace(StackRequest(gpu=gpu, os=system), **{part: release})  # type: ignore[arg-type]  # all of them are texts
             line: dict[str, Any] = {"gpu": gpu, "part": part, "version": release, "driver": None, "cuda": None, "why": ""}
             try:
                 stack = resolve(request, today, explain=False)

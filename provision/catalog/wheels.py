@@ -12,7 +12,6 @@ import sysconfig
 import tempfile
 import tomllib
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from provision.catalog.records.libraries import LibraryRelease, SourceBuild
 from provision.catalog.records.stack import ReleaseRecord
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
+from provision.structs import Struct
 
 PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalog's systems is 2.34
 _TIMEOUT_S: Final = 300
@@ -31,8 +31,7 @@ _TIMEOUT_S: Final = 300
 NONE_FIT: Final = "# no release of it goes with"
 
 
-@dataclass(frozen=True, slots=True)
-class WheelRecord:
+class WheelRecord(Struct):
     """One package of a set; it has several hashes where the index has its version for several platforms."""
 
     name: str
@@ -40,8 +39,7 @@ class WheelRecord:
     sha256: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WheelSet:
+class WheelSet(Struct):
     """The wheels of one environment.
 
     Attributes:

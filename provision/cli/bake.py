@@ -1,6 +1,5 @@
 """`gpuprov bake`: images of machines that hold their profile, from which later launches start."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from provision.clouds.baked import BakedImage
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, GpuprovError
 from provision.launch.place import Attempt
 from provision.review.where import Organisation
+from provision.structs import asdict, replace
 from provision.workflow import audited, bake, baked_images
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -40,7 +40,7 @@ def command() -> None:
 def _wish(session: Session, given: dict[str, Any]) -> bake.BakeWish:
     organisation: Organisation = given["organisation"]
     request = request_for(session, given["profile"], given["bundle"], organisation, rehearsal=given["rehearse"])
-    request = dataclasses.replace(request, without_gpu=given["without_gpu"], rehearsal=given["rehearse"])
+    request = replace(request, without_gpu=given["without_gpu"], rehearsal=given["rehearse"])
     return bake.wish(request, given["region"])
 
 
@@ -99,7 +99,7 @@ def make_command(**given: Any) -> None:
         ending.results = {"image": made.image.id, "new": made.host is not None}
     image = made.image
     data = {
-        "image": dataclasses.asdict(image),
+        "image": asdict(image),
         "made": made.host is not None,
         "deprecated": [each.id for each in made.replaced],
         "report": made.host.result.report.as_dict() if made.host else None,
@@ -121,7 +121,7 @@ def list_command(ctx: click.Context, *, rehearse: bool, as_json: bool) -> None:
     """List the images, in all regions where there could be one. The exit code is 3 when a region did not answer."""
     with narration() as narrator:
         found = baked_images.find(Session.open(), rehearsal=rehearse, say=narrator.say)
-    data = {"images": [dataclasses.asdict(row) for row in found.rows], "problems": list(found.problems)}
+    data = {"images": [asdict(row) for row in found.rows], "problems": list(found.problems)}
     lines = [tables.table(["IMAGE", "LINE", "CLOUD", "REGION", "STATE", "MADE", "GB", "BASE", "DIGEST"], [_row(r) for r in found.rows])]
     options.show(data, *(lines if found.rows else ["there is no image"]), as_json=as_json)
     for problem in found.problems:

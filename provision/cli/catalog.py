@@ -1,6 +1,5 @@
 """`gpuprov catalog`: what exists, as tables; each of them also as --json and --csv."""
 
-import dataclasses
 import datetime as dt
 import functools
 import sys
@@ -17,6 +16,7 @@ from provision.cli.progress import narration
 from provision.clouds import CLOUDS, refreshes, search
 from provision.errors import EXIT_UNKNOWN
 from provision.report import picture, table
+from provision.structs import asdict
 from provision.workflow import catalog
 from provision.workflow.catalog import CatalogTable, FromMemory
 from provision.workflow.systems import system_table
@@ -199,7 +199,7 @@ def refresh_command(
         repositories = [refresh.repositories_named(name) for name in profiles]
         result = refresh.refresh(parts, regions, sets, access={}, say=narrator.say, repositories=repositories)
     if as_json:
-        options.print_json({**dataclasses.asdict(result), "path": str(overlay.path())})
+        options.print_json({**asdict(result), "path": str(overlay.path())})
     else:
         echo(f"refreshed {', '.join(result.refreshed)}: {len(result.changed)} changes, in {overlay.path()}")
         for line in result.changed:
@@ -215,7 +215,7 @@ def age(*, as_json: bool) -> None:
     """Show how old each part of the catalog is by the sources that it cites, the oldest first, and whether refreshed data is used."""
     parts, problem = catalog.ages(dt.datetime.now(dt.UTC).date()), overlay.problem()
     if as_json:
-        options.print_json({"parts": [dataclasses.asdict(part) for part in parts], "overlay": str(overlay.path()), "problem": problem})
+        options.print_json({"parts": [asdict(part) for part in parts], "overlay": str(overlay.path()), "problem": problem})
         return
     for part in parts:
         span = f"{part.date}" if part.date == part.newest else f"{part.date} to {part.newest}"

@@ -1,6 +1,5 @@
 """`gpuprov cost`."""
 
-import dataclasses
 import sys
 
 import click
@@ -9,6 +8,7 @@ from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.report.base import inert
+from provision.structs import asdict
 from provision.workflow.cost import OF_TAG, CostSum, report
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
@@ -43,7 +43,7 @@ def command(ctx: click.Context, *, by: str, rehearse: bool, tags: dict[str, str]
         found = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     result = report(found, by=by, rehearsal=rehearse)
     if as_json:
-        options.print_json(dataclasses.asdict(result))
+        options.print_json(asdict(result))
         ctx.exit(EXIT_UNKNOWN if found.unknown else EXIT_OK)
     if result.rows:
         cells = [_cells(row) for row in result.rows]

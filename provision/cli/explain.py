@@ -1,13 +1,12 @@
 """`gpuprov explain`."""
 
-import dataclasses
-
 import click
 
 from provision.catalog.resolve import resolve
 from provision.cli import echo, options
 from provision.profile import load
 from provision.profile.lock import stack_request
+from provision.structs import asdict
 from provision.workflow.session import today
 
 
@@ -22,7 +21,7 @@ def command(*, profile: str, part: str | None, as_json: bool) -> None:
         options.check_word(part, [choice.variable for choice in resolution.choices], "part")
     choices = [choice for choice in resolution.choices if part in {None, choice.variable}]
     if as_json:
-        options.print_json({"choices": [dataclasses.asdict(choice) for choice in choices], "warnings": resolution.warnings})
+        options.print_json({"choices": [asdict(choice) for choice in choices], "warnings": resolution.warnings})
         return
     width = max(len(choice.title) for choice in choices)
     for choice in choices:

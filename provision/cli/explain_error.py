@@ -1,13 +1,13 @@
 """`gpuprov explain-error`: the page of errors, which is installed with the package and is the only place that explains a code."""
 
 import re
-from dataclasses import asdict, dataclass
 from typing import Final
 
 import click
 
 from provision import paths
 from provision.cli import options, tables
+from provision.structs import Struct, asdict
 
 _SECTION: Final = re.compile(
     r"^### (?P<code>[a-z-]+)\n\nExit code (?P<exit_code>\d+)\. (?P<means>.+?)\n\n\*\*What to do:\*\* (?P<do>.+?)\n\n",
@@ -16,8 +16,7 @@ _SECTION: Final = re.compile(
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct):
     """What the page says of one code.
 
     Attributes:

@@ -1,10 +1,9 @@
 """`gpuprov explain-metric`."""
 
-from dataclasses import asdict
-
 import click
 
 from provision.cli import echo, options, tables
+from provision.structs import asdict
 from provision.watch.trace import metrics
 
 

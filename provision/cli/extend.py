@@ -1,12 +1,11 @@
 """`gpuprov extend`."""
 
-import dataclasses
-
 import click
 
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
+from provision.structs import asdict
 from provision.workflow import audited, power
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -33,4 +32,4 @@ def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
         ending.results = {"machines": extension.machines, "deadline": extension.deadline}
     cost = extension.cost_usd
     price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalog has no price for it"
-    options.show(dataclasses.asdict(extension), f"{extension.name} ends {extension.deadline}: {price}", as_json=as_json)
+    options.show(asdict(extension), f"{extension.name} ends {extension.deadline}: {price}", as_json=as_json)

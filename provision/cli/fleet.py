@@ -1,6 +1,5 @@
 """`gpuprov fleet`: groups of machines that the cloud keeps, heals and rolls."""
 
-import dataclasses
 import hashlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,6 +15,7 @@ from provision.launch.journal import check_name
 from provision.report.base import inert
 from provision.review.approval import admit_program
 from provision.review.where import Organisation
+from provision.structs import asdict, replace
 from provision.workflow import audited, fleet, fleet_status
 from provision.workflow.fleet_failures import MemberFailures
 from provision.workflow.session import Session
@@ -65,7 +65,7 @@ def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
     organisation: Organisation = given["organisation"]
     up = request_for(session, given["profile"], given["bundle"], organisation, rehearsal=given["rehearse"])
     name = check_name(given["name"] or up.name)
-    up = dataclasses.replace(up, name=name, without_gpu=given["without_gpu"])
+    up = replace(up, name=name, without_gpu=given["without_gpu"])
     store = fleet.store_of(up.profile, given["store"], approved=up.bundle is not None)
     return fleet.FleetRequest(up, given["count"], store, _program(given))
 
@@ -168,10 +168,10 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
         found = fleet_status.status(Session.open(), check_name(name), sample=sample, say=narrator.say)
     view, record = found.view, found.record
     serving = sum(member.serves for member in view.members)
-    data = {"fleet": record.name, "region": record.region, **dataclasses.asdict(view), "serving": serving, "baked_image": record.baked}
+    data = {"fleet": record.name, "region": record.region, **asdict(view), "serving": serving, "baked_image": record.baked}
     data["other_image"] = found.image
-    data["members"] = [dataclasses.asdict(member) for member in found.members]
-    data["failed"] = [dataclasses.asdict(row) for row in found.failed]
+    data["members"] = [asdict(member) for member in found.members]
+    data["failed"] = [asdict(row) for row in found.failed]
     deadline = f"until {view.deadline}" if view.deadline else "WITHOUT A DEADLINE"
     lines = [f"fleet {record.name} in {record.region}: {serving} of {view.size} serve, version {view.version}, {deadline}"]
     image = f"the baked image {record.baked}" if record.baked else "the base image"

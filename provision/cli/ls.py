@@ -1,6 +1,5 @@
 """`gpuprov ls`."""
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -12,6 +11,7 @@ from provision.cli.progress import narration
 from provision.clouds.base import parsed_deadline
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.report.base import inert
+from provision.structs import asdict
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
 
@@ -35,7 +35,7 @@ def command(ctx: click.Context, *, rehearse: bool, wide: bool, tags: dict[str, s
     with narration() as narrator:
         result = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     if as_json:
-        options.print_json(dataclasses.asdict(result))
+        options.print_json(asdict(result))
         ctx.exit(EXIT_UNKNOWN if result.unknown else EXIT_OK)
     echo(_table(result.rows, wide=wide) if result.rows else "no instances")
     for row in result.rows:

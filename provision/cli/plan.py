@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from provision.profile import load
 from provision.profile.exact import refuse_vanished
 from provision.report.plan import as_dict, as_text
 from provision.review.where import Organisation
+from provision.structs import asdict
 from provision.workflow.session import ProfileSource, Session
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def command(
     unknown = any(answer.holds is None for each in answers.values() for answer in each)
     code = EXIT_USAGE if violations else EXIT_UNKNOWN if unknown else EXIT_OK
     if as_json:
-        data = [dataclasses.asdict(violation) for violation in violations] if rules else None
+        data = [asdict(violation) for violation in violations] if rules else None
         ctx.obj["beside"] = {**as_dict(planned, answers), "violations": data}
         check_any(planned, places(planned))
         options.print_json(ctx.obj["beside"])

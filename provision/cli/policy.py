@@ -1,6 +1,5 @@
 """`gpuprov policy`."""
 
-import dataclasses
 import datetime as dt
 
 import click
@@ -10,6 +9,7 @@ from provision.errors import EXIT_USAGE, PolicyInvalidError
 from provision.profile.load import digest
 from provision.review import approval, policy
 from provision.review.where import Organisation
+from provision.structs import asdict
 from provision.workflow.session import ProfileSource
 
 
@@ -39,7 +39,7 @@ def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_js
             {
                 "policy": {"name": rules.policy.name, "path": str(rules.path), "sha256": rules.sha256},
                 "profile": {"name": subject.profile.name, "path": str(subject.path), "sha256": digest(subject.profile)},
-                "violations": [dataclasses.asdict(violation) for violation in violations],
+                "violations": [asdict(violation) for violation in violations],
             }
         )
     else:

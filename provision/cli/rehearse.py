@@ -1,7 +1,5 @@
 """`gpuprov rehearse`."""
 
-import dataclasses
-
 import click
 
 from provision import paths
@@ -9,6 +7,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.errors import EXIT_OK, RehearsalUnavailableError
 from provision.rehearsal import control, requirements
+from provision.structs import asdict
 from provision.workflow.down import stop_rehearsal
 from provision.workflow.session import Session, rehearsal_folder
 
@@ -34,7 +33,7 @@ def check(ctx: click.Context, *, as_json: bool) -> None:
     """Say what this machine lacks to hold rehearsal hosts, and how to get it. Everything is tried for real, and nothing is left behind."""
     lacks = requirements.gaps(rehearsal_folder(paths.state_path()), hosts=True)
     lines = [line for gap in lacks for line in (f"lacks: {gap.what}", f"  how: {gap.how}")]
-    data = {"ready": not lacks, "gaps": [dataclasses.asdict(gap) for gap in lacks]}
+    data = {"ready": not lacks, "gaps": [asdict(gap) for gap in lacks]}
     options.show(data, *(lines or ["this machine can hold rehearsal hosts"]), as_json=as_json)
     ctx.exit(RehearsalUnavailableError.exit_code if lacks else EXIT_OK)
 

@@ -9,7 +9,6 @@ import sys
 import termios
 import time
 import tty
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.cells import cell_len, set_cell_size
@@ -18,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from provision.cli import inert
+from provision.structs import MutableStruct
 from provision.watch.rows import COLUMNS, ORDERS, SPARE, GpuRow, host_lines, notice_line, rows, sparkline
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def table(shown: Sequence[GpuRow], width: int) -> list[str]:
     return lines if any(columns[last]) else [lines[0].removesuffix(last).rstrip(), *lines[1:]]
 
 
-@dataclass(slots=True)
-class View:
+class View(MutableStruct):
     """What is shown: which order, which filter, which host.
 
     Attributes:

@@ -1,12 +1,11 @@
 """`gpuprov start`."""
 
-import dataclasses
-
 import click
 
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
+from provision.structs import asdict
 from provision.workflow import audited, power
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -31,5 +30,5 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
     lines = [f"started {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
     if result.empty_disk:
         lines.append(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")
-    data = {"name": host, "started": [dataclasses.asdict(i) for i in result.instances], "empty_disk": result.empty_disk}
+    data = {"name": host, "started": [asdict(i) for i in result.instances], "empty_disk": result.empty_disk}
     options.show(data, *lines, as_json=as_json)

@@ -1,12 +1,11 @@
 """`gpuprov stop`."""
 
-import dataclasses
-
 import click
 
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
+from provision.structs import asdict
 from provision.workflow import audited, power
 from provision.workflow.interrupted import still_runs
 from provision.workflow.power import EmptiedDisk
@@ -40,5 +39,5 @@ def command(*, host: str, at_full_price: bool, rehearse: bool, yes: bool, as_jso
         instances = power.stop(session, host, rehearsal=rehearse, say=narrator.say, confirm=confirm, at_full_price=at_full_price)
         ending.results = {"machines": [instance.id for instance in instances]}
     lines = [f"stopped {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}" for i in instances]
-    data = {"name": host, "stopped": [i.id for i in instances], "emptied": [dataclasses.asdict(disk) for disk in lost]}
+    data = {"name": host, "stopped": [i.id for i in instances], "emptied": [asdict(disk) for disk in lost]}
     options.show(data, *(lines or ["nothing was stopped"]), as_json=as_json)

@@ -1,13 +1,12 @@
 """`gpuprov sweep`."""
 
-import dataclasses
-
 import click
 
 from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.cli.tables import table
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
+from provision.structs import asdict
 from provision.workflow import audited
 from provision.workflow.down import find_leftovers, sweep
 from provision.workflow.session import Session
@@ -46,7 +45,7 @@ def command(ctx: click.Context, *, rehearse: bool, all_owners: bool, dry_run: bo
                 ending.results = {"removed": len(phrases)}
     unknown = any(leftovers.problems.values())
     if as_json:
-        data = [{**dataclasses.asdict(i.thing), "tags": dict(i.thing.tags), "cloud": i.cloud, "why": i.why} for i in items]
+        data = [{**asdict(i.thing), "tags": dict(i.thing.tags), "cloud": i.cloud, "why": i.why} for i in items]
         options.print_json({"left": data, "removed": phrases, "problems": list(leftovers.problems)})
         ctx.exit(EXIT_UNKNOWN if unknown else EXIT_OK)
     if not items:

@@ -1,6 +1,5 @@
 """`gpuprov up`."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from provision.launch.journal import check_name
 from provision.launch.place import Attempt
 from provision.report import text
 from provision.review.where import Organisation
+from provision.structs import asdict, replace
 from provision.workflow import audited
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -83,7 +83,7 @@ def command(
         raise click.UsageError(msg)
     session, attempts = Session.open(), list[Attempt]()
     request = request_for(session, profile, bundle, organisation, rehearsal=rehearse)
-    request = dataclasses.replace(
+    request = replace(
         request,
         name=check_name(name or request.name),
         count=count,
@@ -143,7 +143,7 @@ def _as_data(hosts: Sequence[ProvenHost], attempts: Sequence[Attempt], request: 
     """All hosts, and the first one once more at the top, for launches of one."""
     data = [
         {
-            "instance": dataclasses.asdict(host.instance),
+            "instance": asdict(host.instance),
             "roles": host.result.roles,
             "artefacts": str(host.result.artefacts) if host.result.artefacts else None,
             "warnings": host.result.warnings,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from provision.cli import options
 from provision.host.sshconfig import SshHome
 from provision.report import FORMATS
 from provision.review.where import Organisation
+from provision.structs import Struct
 from provision.verify.ahead import EarlyObservations
 from provision.verify.observe import Asked
 
@@ -28,8 +28,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, schema: bool) -> 
         ctx.exit()
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyWords:
+class VerifyWords(Struct):
     """The words of the command line, by the names of the options below."""
 
     hosts: tuple[str, ...]

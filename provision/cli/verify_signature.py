@@ -1,6 +1,5 @@
 """`gpuprov verify-signature`."""
 
-import dataclasses
 import datetime as dt
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from provision.review import sign
 from provision.review.approval import rules_for
 from provision.review.bundle import read
 from provision.review.where import Organisation
+from provision.structs import asdict
 
 
 @click.command("verify-signature")
@@ -36,7 +36,7 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
                 "lock": reviewed.statement.lock.sha256,
                 "required": required,
                 "counted": counted,
-                "signatures": [dataclasses.asdict(signature) for signature in signatures],
+                "signatures": [asdict(signature) for signature in signatures],
             }
         )
     else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from provision.catalog import read
 from provision.errors import CloudUnsupportedError
+from provision.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,13 +8,13 @@ An image carries none of the tags of a launch: `down` and `sweep` of a launch le
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from provision import canonical
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.own import CloudOption
 from provision.errors import EXIT_USAGE, CloudError
+from provision.structs import Struct, field
 
 if TYPE_CHECKING:
     from provision.clouds.base import Instance, Order, Step
@@ -51,8 +51,7 @@ def part_tag(part: str) -> str:
     return f"gpuprov:baked-{part}"
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct):
     """What decides the content of an image, apart from the image that its machine starts from.
 
     Attributes:
@@ -79,16 +78,14 @@ class Recipe:
         return canonical.digest(self.parts(base))[:_DIGITS]
 
 
-@dataclass(frozen=True, slots=True)
-class BaseImage:
+class BaseImage(Struct):
     """The image that a machine starts from where nothing was baked; `name` is empty where the cloud was not asked for it."""
 
     id: str
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BakedImage:
+class BakedImage(Struct):
     """One image of ours, as its tags and the cloud describe it.
 
     Attributes:

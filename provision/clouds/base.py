@@ -13,12 +13,13 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
 from provision.clouds.own import Authority
 from provision.clouds.userdata import Downloads
 from provision.errors import CloudInvalidError, CredentialsMissingError
+from provision.structs import Struct, replace
 
 if TYPE_CHECKING:
     from provision.clouds.baked import Bakery
@@ -281,8 +282,7 @@ def merged(*lists: Iterable[Thing]) -> list[Thing]:
     return list(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct):
     """What the journal knows of a launch at one cloud. Its things are asked for by this too, because tags and lists may be late.
 
     Attributes:
@@ -304,8 +304,7 @@ class Known:
         return Thing(kind, thing_id, self.name, self.launch_id, self.owner, where, alive)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct):
     """One thing that the cloud says before a launch.
 
     Attributes:

@@ -7,12 +7,12 @@ a listener nothing is told, and nothing is asked of a cloud for its sake.
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from provision.structs import Struct
 
-@dataclass(frozen=True, slots=True)
-class ChangingCall:
+
+class ChangingCall(Struct):
     """A call that changes something, after its answer. It has none of the call's parameters: they may hold secrets.
 
     Attributes:

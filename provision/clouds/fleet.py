@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from provision.structs import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +26,7 @@ _MOST_LISTED: Final = 50_000
 _MOST_KEYS: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class FleetOrder:
+class FleetOrder(Struct):
     """Everything that a fleet is made from.
 
     Attributes:
@@ -47,8 +47,7 @@ class FleetOrder:
     trust: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetMember:
+class FleetMember(Struct):
     """One member, as the cloud's group has it.
 
     Attributes:
@@ -68,8 +67,7 @@ class FleetMember:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetView(Struct):
     """What the cloud says of a fleet.
 
     Attributes:
@@ -93,8 +91,7 @@ class FleetView:
     failures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Waves:
+class Waves(Struct):
     """How a roll goes.
 
     Attributes:
@@ -108,8 +105,7 @@ class Waves:
     pause_s: int = 600
 
 
-@dataclass(frozen=True, slots=True)
-class PostedEvidence:
+class PostedEvidence(Struct):
     """What a member posted, under the name that the cloud's own identity gave it.
 
     Attributes:
@@ -196,8 +192,7 @@ class Fleet(Protocol):
         """Remove the group, its members and all that was made for it; returns a phrase for each."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPlan:
+class FleetPlan(Struct):
     """What is reviewed of a fleet before it exists.
 
     Attributes:

@@ -13,11 +13,12 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds.base import DEADLINE_TAG, LAUNCH_TAG, Order
 from provision.errors import UsageError
+from provision.structs import Struct, replace
 
 HoleName = Literal["launch", "key", "caller", "deadline", "timer", "late-timer"]
 Missing = Literal["deadline", "public_key", "caller"]
@@ -35,8 +36,7 @@ _OPTIONS: Final[Mapping[Missing, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct):
     """The values that are already decided; whoever runs the form fills in the others.
 
     Attributes:
@@ -115,8 +115,7 @@ class Subject:
         return "".join(values[piece.name] if isinstance(piece, Hole) else piece for piece in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(Struct):
     """Something that is filled in later.
 
     `launch` is 32 hexadecimal digits, `key` a public key, `caller` the network of who makes the machine, `deadline` a time in ISO 8601,
@@ -176,8 +175,7 @@ class Marked:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct):
     """One way to hand a profile over.
 
     Attributes:

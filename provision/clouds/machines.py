@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from provision import clouds
 from provision.catalog import read
 from provision.clouds.search import affordable, offers
 from provision.errors import UsageError
+from provision.structs import Struct, replace
 
 if TYPE_CHECKING:
     from provision.clouds.offline import PlaceBase, Provider
@@ -20,8 +20,7 @@ _LEAST_MEMORY_GB: Final = 15  # for each GPU: a machine with less has one or two
 _MARKET: Final = "on-demand"
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedMachine:
+class OfferedMachine(Struct):
     """A machine type in some regions of one cloud.
 
     Attributes:

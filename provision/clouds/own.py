@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from provision.structs import Struct
 
 _GRADES: Final = ("low", "medium", "high")
 
 
-@dataclass(frozen=True, slots=True)
-class CloudOption:
+class CloudOption(Struct):
     """Something that a place of a profile asks of its cloud beyond the machine itself: a key, an identity, an image of one's own.
 
     Attributes:
@@ -31,8 +31,7 @@ class CloudOption:
     unpriced: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct):
     """What an identity may do at its cloud, graded as a review grades risks; the more it may do, the greater.
 
     Attributes:
@@ -46,8 +45,7 @@ class Authority:
         return _GRADES.index(self.severity) > _GRADES.index(other.severity)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketCopy:
+class BucketCopy(Struct):
     """How a machine copies from a bucket of its cloud by itself, as its own identity.
 
     Attributes:

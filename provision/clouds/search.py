@@ -1,10 +1,10 @@
 """Offers of all clouds: those that fit, their prices, and where one type is offered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from provision import clouds
 from provision.clouds.terms import Offer, Price
+from provision.structs import Struct, replace
 
 
 def offers(*, gpu: str | None = None, region: str | None = None, cloud: str | None = None) -> list[Offer]:
@@ -48,8 +48,7 @@ def _at_its_lowest(offer: Offer) -> Offer:
     return replace(offer, region=region, price=prices[region])
 
 
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
+class Whereabouts(Struct):
     """Where one type is offered.
 
     Attributes:

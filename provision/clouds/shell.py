@@ -3,12 +3,12 @@
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from provision.structs import Struct
 
-@dataclass(frozen=True, slots=True)
-class Var:
+
+class Var(Struct):
     """What an earlier command found out: a shell variable, always between quotes."""
 
     name: str
@@ -18,8 +18,7 @@ Word = str | Var | Sequence["str | Var"]
 """One argument: text that is data, a variable, or both side by side."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct):
     """One step of a runbook.
 
     Attributes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
 from provision.catalog.overlay import Overlay
+from provision.structs import Struct, asdict
 
 
 class RefusalKind(StrEnum):
@@ -35,8 +35,7 @@ _IGNORANCE = frozenset({RefusalKind.UNKNOWN_TYPE, RefusalKind.UNRECORDED})
 _MONEY = frozenset({RefusalKind.OVER_LIMIT, RefusalKind.PRICE_UNKNOWN})
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct):
     """Why a place is not launched in.
 
     Attributes:
@@ -68,8 +67,7 @@ class Refusal:
         return self.message
 
 
-@dataclass(frozen=True, slots=True)
-class PricePart:
+class PricePart(Struct):
     """One part of a price: what it is for, US dollars an hour, and the id of its source."""
 
     item: str
@@ -77,8 +75,7 @@ class PricePart:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct):
     """An on-demand price in US dollars an hour.
 
     Attributes:
@@ -118,8 +115,7 @@ class Price:
         return {"usd_per_hour": self.usd_per_hour, "source": self.source, "whole": self.whole, "parts": [asdict(p) for p in self.parts]}
 
 
-@dataclass(frozen=True, slots=True)
-class Extras:
+class Extras(Struct):
     """What is billed with a machine and is not part of its type.
 
     Attributes:
@@ -135,8 +131,7 @@ class Extras:
     volume_gb: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct):
     """An instance type, in one region or, without a region, wherever it is.
 
     Attributes:
@@ -166,8 +161,7 @@ class Offer:
         return {**asdict(self), "price": self.price.as_dict() if self.price else None}
 
 
-@dataclass(frozen=True, slots=True)
-class DriverAdvice:
+class DriverAdvice(Struct):
     """The kernel modules that a machine type is better off with, where that is not what its GPU alone would say.
 
     Attributes:
@@ -180,16 +174,14 @@ class DriverAdvice:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class DataPart:
+class DataPart(Struct):
     """A part of what a cloud's folder ships: its records, and what `catalog refresh --only` takes to renew it; empty where nothing does."""
 
     records: Any
     refresh: str
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct):
     """A region that the catalog knows.
 
     Attributes:
@@ -202,8 +194,7 @@ class Region:
     recorded: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct):
     """How the image of a system is found.
 
     Attributes:
@@ -215,8 +206,7 @@ class Image:
     login: str
 
 
-@dataclass(frozen=True, slots=True)
-class KnownImage:
+class KnownImage(Struct):
     """An image itself, as far as it is known without asking the cloud.
 
     Attributes:
@@ -230,8 +220,7 @@ class KnownImage:
     created: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DriverImage:
+class DriverImage(Struct):
     """A public image with a driver on it, which a profile may name in `image:` of a place."""
 
     lookup: str
@@ -241,8 +230,7 @@ class DriverImage:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct):
     """A way in that a cloud offers beside a direct connection to port 22.
 
     Attributes:
@@ -268,8 +256,7 @@ class Way:
     proxy_command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Safeguard:
+class Safeguard(Struct):
     """Something that the client asks of the cloud for the security of a machine, whatever the profile says.
 
     Attributes:
@@ -284,8 +271,7 @@ class Safeguard:
     unless: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SecureBoot:
+class SecureBoot(Struct):
     """Whether a cloud starts machines from its public images with Secure Boot on.
 
     Attributes:
@@ -296,8 +282,7 @@ class SecureBoot:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstKey:
+class FirstKey(Struct):
     """Where the host key comes from that a machine is known by at the first contact.
 
     Attributes:
@@ -312,8 +297,7 @@ class FirstKey:
     narrower: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlineKeeper:
+class DeadlineKeeper(Struct):
     """Who ends a machine at its deadline.
 
     Attributes:
@@ -327,8 +311,7 @@ class DeadlineKeeper:
     narrower: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(Struct):
     """One call of a cloud's API that a launch makes, with its parameters as data."""
 
     cloud: str
@@ -341,8 +324,7 @@ Say = Callable[[str], None]
 """Told about progress, for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refreshed:
+class Refreshed(Struct):
     """What came of a refresh.
 
     Attributes:
@@ -356,8 +338,7 @@ class Refreshed:
     failed: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct):
     """The launches that permissions are given for.
 
     Attributes:

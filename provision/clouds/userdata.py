@@ -2,9 +2,10 @@
 
 import datetime as dt
 import json
-from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from typing import Final
+
+from provision.structs import Struct, asdict, replace
 
 _SERVICE = """[Unit]
 Description=End this machine at the deadline of its gpuprov profile
@@ -34,8 +35,7 @@ FIRST_KEY: Final = "/etc/ssh/gpuprov-first-key"
 """On a host that was given its first host key: there until the key is rotated."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackageSource:
+class PackageSource(Struct):
     """A repository of apt, with the one key that it is trusted by: a keyring of the image, or a key to fetch and its fingerprint."""
 
     name: str
@@ -47,8 +47,7 @@ class PackageSource:
     fingerprint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Downloads:
+class Downloads(Struct):
     """What a machine downloads at its first boot, before it answers SSH (`ahead.py`).
 
     Attributes:

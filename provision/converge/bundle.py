@@ -3,7 +3,6 @@
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from provision.converge.engine import Layer, engine, least_python
 from provision.converge.onhost.bundle import SCHEMA
 from provision.converge.roles import play_of
 from provision.paths import playbooks_dir, read_bounded
+from provision.structs import Struct
 
 # The one host of its inventory: the bundle is the same for all hosts that need the same roles.
 HOST: Final = "host"
@@ -20,8 +20,7 @@ _MOST_FILE: Final = 4 << 20
 _SHARED: Final = ("ansible.cfg", "tasks", "collections")
 
 
-@dataclass(frozen=True, slots=True)
-class HostBundle:
+class HostBundle(Struct):
     """A bundle before it is signed.
 
     Attributes:

@@ -6,7 +6,6 @@ from `variables`. The templates are ours: values from a profile are only filled 
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -19,6 +18,7 @@ from provision.converge.variables import variables
 from provision.paths import playbooks_dir
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.structs import Struct
 
 KINDS: Final = (
     "file",
@@ -43,8 +43,7 @@ _UNDO_OF_A_COMMAND: Final = "runs again, or in reverse, after an undo"
 _JINJA: Final = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RoleDeclaration:
+class RoleDeclaration(Struct):
     """What one role declares about itself.
 
     Attributes:
@@ -59,8 +58,7 @@ class RoleDeclaration:
     entries: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct):
     """One thing that a role changes for one profile.
 
     Attributes:

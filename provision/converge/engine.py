@@ -14,12 +14,12 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from provision.errors import PlaybookFailedError
 from provision.paths import cache_dir, read_bounded, write_whole
+from provision.structs import Struct
 
 # The distributions that Ansible and ansible-runner need on the host, with the package of each. `cryptography` is for vaults, which the
 # roles have none of.
@@ -46,8 +46,7 @@ _MOST_PACKED: Final = 64 << 20
 _PACKAGE: Final = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct):
     """One packed part of a bundle."""
 
     content: bytes

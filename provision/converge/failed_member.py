@@ -1,16 +1,16 @@
 """At which role and task a member of a fleet failed: a line of what its program says, which `fleet status` reads."""
 
 import json
-from dataclasses import dataclass
 from typing import Final
+
+from provision.structs import Struct
 
 _MARK: Final = "gpuprov-failed:"
 _NAME_CHARS: Final = 200
 _WHY_CHARS: Final = 400
 
 
-@dataclass(frozen=True, slots=True)
-class FailedTask:
+class FailedTask(Struct):
     """Where a set-up failed.
 
     Attributes:

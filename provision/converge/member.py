@@ -8,7 +8,6 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from provision.paths import read_bounded
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.profile.packages import system_of
+from provision.structs import Struct
 
 LASTS_S: Final = 90 * 24 * 3600
 """How long a member's bundle counts: three times the longest deadline, so that a group replaces its members until its own end."""
@@ -41,8 +41,7 @@ _MOST_FILE: Final = 1 << 20
 _OWN: Final = "give a --program of your own, whose exit code 0 lets a member serve"
 
 
-@dataclass(frozen=True, slots=True)
-class MemberExpectation:
+class MemberExpectation(Struct):
     """What a member proves.
 
     Attributes:
@@ -57,8 +56,7 @@ class MemberExpectation:
     here: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MemberProgram:
+class MemberProgram(Struct):
     """What a member runs, and whom it believes.
 
     Attributes:

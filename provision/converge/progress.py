@@ -1,14 +1,14 @@
 """What a converge reports while it runs, and its result."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from provision.structs import Struct
 
 State = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct):
     """The start or the end of one task.
 
     Attributes:
@@ -30,8 +30,7 @@ class Progress:
     diff: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConvergeResult:
+class ConvergeResult(Struct):
     """The totals of a converge that reached its end.
 
     Attributes:

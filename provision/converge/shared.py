@@ -11,7 +11,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from provision.converge.drive import drive
 from provision.converge.events import RunEvents
 from provision.converge.progress import ConvergeResult
 from provision.converge.run import prepared, shipped
+from provision.structs import MutableStruct, Struct, field
 
 _STILL_S: Final = 2.0
 _MOST_S: Final = 10.0
@@ -27,8 +27,7 @@ _END: Final = "The end of this host's roles"
 _LAST_TASK: Final = f"  post_tasks:\n    - {{name: {_END}, ansible.builtin.debug: {{msg: ''}}, tags: [preflight]}}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct):
     """What the hosts of one Ansible have in common.
 
     Attributes:
@@ -111,8 +110,7 @@ class SharedRuns:
             self._gathering.remove(one)
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(MutableStruct):
     """One of these hosts.
 
     Attributes:
@@ -127,8 +125,7 @@ class _Member:
     broken: BaseException | None = None
 
 
-@dataclass(slots=True)
-class _OneAnsible:
+class _OneAnsible(MutableStruct):
     work: Work
     stop: threading.Event
     members: dict[str, _Member] = field(default_factory=dict)

@@ -8,7 +8,6 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,6 +24,7 @@ from provision.host.carry import as_root
 from provision.host.ssh import Target
 from provision.host.talk import Talk
 from provision.paths import read_bounded
+from provision.structs import MutableStruct, Struct
 
 RUNS: Final = "/run/gpuprov-host"
 _ONHOST: Final = Path(__file__).parent / "onhost"
@@ -60,8 +60,7 @@ _WAYS_OUT: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SignedBundle:
+class SignedBundle(Struct):
     """A bundle with its signature.
 
     Attributes:
@@ -129,8 +128,7 @@ def _finish(target: Target, run: RunEvents, end: Mapping[str, Any]) -> None:
     run.raise_failure(code if isinstance(code, int) else 1, output)
 
 
-@dataclass(slots=True)
-class _Conversation:
+class _Conversation(MutableStruct):
     """What is known of one run on the host while connections come and go.
 
     Attributes:

@@ -6,14 +6,13 @@ schedules nothing and installs no engine.
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from provision.engines.base import HostPool
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class EngineFormat:
+class EngineFormat(Struct):
     """One format.
 
     Attributes:

@@ -4,13 +4,13 @@ import datetime as dt
 import ipaddress
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import yaml
 
 from provision.errors import EXIT_UNKNOWN, GpuprovError, UsageError
+from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts, devices
 from provision.verify.facts.system import MachineFacts, Python3Facts
@@ -26,8 +26,7 @@ class HostUnprovenError(GpuprovError):
     exit_code = EXIT_UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHost:
+class EngineHost(Struct):
     """One proven host.
 
     Attributes:
@@ -121,8 +120,7 @@ class EngineHost:
         return HostUnprovenError(f"{self.name}: {why}", hint=f"`gpuprov verify {self.name}` observes it again, or leave the host out")
 
 
-@dataclass(frozen=True, slots=True)
-class HostPool:
+class HostPool(Struct):
     """Proven hosts under one name; the first is the head where an engine has one.
 
     Attributes:

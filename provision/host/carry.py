@@ -7,12 +7,12 @@ import asyncio
 import shlex
 import tarfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from provision.errors import HostUnreachableError
 from provision.host.ssh import Completed, Target, execute
+from provision.structs import Struct
 
 _ASK_S: Final = 1800  # to compute the digests of some gigabytes
 _COPY_S: Final = 12 * 3600
@@ -21,8 +21,7 @@ _STEP: Final = 0.1
 _KEEP_FREE: Final = 512 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(Struct):
     """One file to carry: where it lies here, its path in the folder, its digest and size."""
 
     source: Path

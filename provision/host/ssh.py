@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from provision.errors import (
@@ -18,14 +17,14 @@ from provision.errors import (
     HostUnreachableError,
     SshRefusedError,
 )
+from provision.structs import Struct
 
 _SSH_FAILED = 255  # ssh(1): "255 if an error occurred" before or instead of the remote command
 _CHUNK_BYTES = 65_536
 _STOP_S = 5.0  # for a command to end by itself when it is stopped; a busy machine may take a second for it
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct):
     """A host as the user calls it and as ssh finds it.
 
     Attributes:
@@ -47,8 +46,7 @@ class Target:
 LOCALHOST = Target(name="localhost", destination="")
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct):
     """The result of a command on a host; `truncated` when its output passed the limit and the rest was not read."""
 
     exit_code: int

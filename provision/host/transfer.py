@@ -6,11 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import IO, Final
 
 from provision.errors import HostUnreachableError, UsageError
 from provision.host.ssh import Target, execute, ssh_argv
+from provision.structs import Struct
 
 # rsync(1), EXIT VALUES: 12 is an error in the protocol, 127 is what the host's shell answered. A host without rsync ends in either,
 # by whether our rsync still wrote when the host's shell had already gone.
@@ -21,8 +21,7 @@ _MOST_SAID: Final = 4000  # bytes that are kept of what rsync and the host print
 _NOT_FROM_A_HOST = ("--no-owner", "--no-group", "--no-devices", "--no-specials", "--chmod=ug-s")
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct):
     """How much rsync copied."""
 
     files: int

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 
 from provision.clouds import base, changes
 from provision.clouds.baked import Recipe
@@ -17,13 +16,13 @@ from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.place import Attempt, Option
 from provision.launch.plan import Plan, order
+from provision.structs import MutableStruct, Struct, field, replace
 
 Shortage = CapacityError | QuotaExceededError
 _MOST_TOKENS = 64  # of one place; each one before the last has machines that ended
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class LaunchRequest(Struct):
     """What one run should launch.
 
     Attributes:
@@ -50,8 +49,7 @@ class LaunchRequest:
         return self.plan.name
 
 
-@dataclass(slots=True)
-class Attempts:
+class Attempts(MutableStruct):
     """One launch at work: the record as it is on disk, and the machines so far.
 
     Args:

@@ -13,13 +13,13 @@ import re
 import secrets
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from provision.clouds import changes
 from provision.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, GpuprovError, InterruptedRunError
 from provision.launch.chain import AuditUnwritableError, Chain, ChainReading, Entry
+from provision.structs import MutableStruct, Struct, field
 
 _MOST_ITEMS: Final = 100
 _NOT_TOKEN: Final = re.compile(r"[^\w.:/@+=,-]", re.ASCII)
@@ -28,8 +28,7 @@ _MOST_TOKEN: Final = 200
 Safe = str | int | float | bool | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Undertaking:
+class Undertaking(Struct):
     """What a command is about to do, and on whose approval.
 
     Attributes:
@@ -52,8 +51,7 @@ class Undertaking:
     approvals: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(slots=True)
-class Ending:
+class Ending(MutableStruct):
     """What became of it; the command fills it in.
 
     Attributes:

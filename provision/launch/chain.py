@@ -12,12 +12,12 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from provision.errors import FileRefusedError, UsageError
 from provision.paths import lock_of, private_dir
+from provision.structs import MutableStruct, field
 
 GENESIS: Final = "0" * 64
 """What the first line has in place of the digest of the one before."""
@@ -39,8 +39,7 @@ class AuditUnwritableError(FileRefusedError):
     code = "audit-unwritable"
 
 
-@dataclass(slots=True)
-class ChainReading:
+class ChainReading(MutableStruct):
     """A chain as it was read.
 
     Attributes:

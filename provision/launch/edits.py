@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 from provision import clouds
@@ -10,12 +9,12 @@ from provision.clouds import search
 from provision.clouds.terms import Offer, Price, RefusalKind
 from provision.launch.plan import Plan, PlannedPlace
 from provision.launch.price import whole_price
+from provision.structs import Struct, replace
 
 _FREE_DISK: Final = "instance-store"
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct):
     """One key of a profile with the value to write.
 
     Attributes:

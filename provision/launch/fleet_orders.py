@@ -1,7 +1,6 @@
 """A fleet of a profile: its place, its store and the order of its members, from which the policies of a review are computed too."""
 
 import re
-from dataclasses import dataclass
 
 from provision import clouds
 from provision.clouds.fleet import FleetOrder, FleetPlan
@@ -9,6 +8,7 @@ from provision.errors import GpuprovError, UsageError
 from provision.launch import place
 from provision.launch.plan import Plan, draft_order
 from provision.profile.strings import STORE
+from provision.structs import Struct
 
 
 def parsed_store(cloud: str, text: str) -> tuple[str, str]:
@@ -56,8 +56,7 @@ def place_of(planned: Plan, store: str = "", only: str | None = None) -> place.O
     return next((option for option in usable if option.cloud == cloud), usable[0])
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFleet:
+class PlannedFleet(Struct):
     """The fleet that a profile plans.
 
     Attributes:

@@ -1,12 +1,12 @@
 """The fleets that were made from here: one record each, written before the first call. Their members are read from the cloud."""
 
 import json
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
 from provision.launch.journal import check_name, checked, names_in
 from provision.paths import private_dir, text_of, write_whole
+from provision.structs import Struct, asdict, field
 
 
 class EarlierProgram(TypedDict):
@@ -17,8 +17,7 @@ class EarlierProgram(TypedDict):
     lock: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FleetRecord:
+class FleetRecord(Struct):
     """One fleet.
 
     Attributes:

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from provision.catalog.records.base import typed
 from provision.clouds.base import NAME, Known, host_name, parsed_deadline
 from provision.errors import NameInvalidError, NameTakenError
 from provision.paths import lock_of, private_dir, text_of, write_whole
+from provision.structs import Struct, asdict, replace
 
 K = TypeVar("K")
 # Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
@@ -66,8 +67,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.json") if NAME.fullmatch(path.stem))
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct):
     """A machine that the cloud has confirmed; `address` is empty until a connection to it succeeds."""
 
     name: str

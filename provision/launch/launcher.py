@@ -8,7 +8,6 @@ launch are an error on every run. After a launch the tags are read once more, an
 import datetime as dt
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from provision import clouds
 from provision.clouds import base
@@ -22,10 +21,10 @@ from provision.launch.ours import Ours, of_another_launch
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
+from provision.structs import MutableStruct, field, replace
 
 
-@dataclass(slots=True)
-class Launcher:
+class Launcher(MutableStruct):
     """Makes the machines of a profile exist, once.
 
     Args:

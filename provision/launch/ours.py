@@ -1,7 +1,6 @@
 """What is ours at the clouds: found by tag in many regions at the same time, and removed there."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from provision.clouds import base
@@ -11,14 +10,14 @@ from provision.errors import CloudError, CredentialsMissingError, NameTakenError
 from provision.launch.journal import Record
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.regions import Connect, everywhere
+from provision.structs import MutableStruct, field
 
 T = TypeVar("T")
 _LISTED: Final = 20
 Pair = tuple[str, str]
 
 
-@dataclass(slots=True)
-class Ours:
+class Ours(MutableStruct):
     """The clouds as one run sees them: one cloud object for each region, because it remembers what it has made.
 
     Args:

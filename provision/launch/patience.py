@@ -1,19 +1,18 @@
 """Repetition: how long a throttled or unanswered call is repeated, and how long a launch waits for capacity."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import tenacity
 
 from provision.clouds.base import Step
 from provision.errors import CapacityError, CloudUnreachableError, ThrottledError
+from provision.structs import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct):
     """How often and for how long.
 
     Attributes:

@@ -1,20 +1,19 @@
 """What the clouds of a plan must allow: the actions of its orders, and the smallest policy that grants them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision import clouds
 from provision.clouds.base import Order
 from provision.clouds.terms import Grant
 from provision.profile.model import Profile
+from provision.structs import Struct
 
 if TYPE_CHECKING:
     from provision.launch.plan import PlannedPlace
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPermissions:
+class PlannedPermissions(Struct):
     """What one cloud must allow: the actions, the smallest policy document where the cloud has policies, and a note."""
 
     cloud: str

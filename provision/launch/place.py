@@ -5,7 +5,6 @@ the next zone is tried, without quota the next region, and every other error end
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from provision.clouds import CLOUDS
@@ -22,10 +21,10 @@ from provision.errors import (
 from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedPlace
 from provision.profile.model import Profile
+from provision.structs import Struct, asdict
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct):
     """One attempt to launch, and its result.
 
     Attributes:
@@ -51,8 +50,7 @@ class Attempt:
         return {keys.get(name, name): value for name, value in asdict(self).items()} | {"seconds": round(self.seconds, 3)}
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct):
     """Planned places of one region that are one attempt: one where the cloud chooses the zone, else all zones of the region.
 
     Attributes:

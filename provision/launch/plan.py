@@ -6,7 +6,6 @@ other tools. It holds values and kinds; text for people is made where it is prin
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from provision import clouds
@@ -33,6 +32,7 @@ from provision.launch.price import cheapest_first, spot_limit, whole_price
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import Limits, Profile
+from provision.structs import Struct, field, replace
 
 DiskKind = Literal["root", "volume", "instance-store"]
 DoorKind = Literal["caller", "way", "network"]
@@ -44,8 +44,7 @@ PUBLIC_KEY: Final = "<the public key that gpuprov makes for this machine>"
 _LIMIT: Final = "limits.price_per_hour_usd"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPlace:
+class PlannedPlace(Struct):
     """One location of one place of the profile, in the order in which they are tried.
 
     Attributes:
@@ -96,8 +95,7 @@ class PlannedPlace:
         return f"{self.place.instance_type} in {self.region} ({self.place.market})"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedDisk:
+class PlannedDisk(Struct):
     """A disk of each machine; `size_gb` is None where the machine type fixes it."""
 
     kind: DiskKind
@@ -106,8 +104,7 @@ class PlannedDisk:
     filesystem: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedDoor:
+class PlannedDoor(Struct):
     """A network that may connect to port 22: the caller's address, the range of a cloud's way in, or a network of the profile."""
 
     kind: DoorKind
@@ -115,8 +112,7 @@ class PlannedDoor:
     way: Way | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Struct):
     """What a launch costs at most, in US dollars.
 
     Attributes:
@@ -134,8 +130,7 @@ class Ceiling:
     unknown_places: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct):
     """The launch of a profile under a name.
 
     Attributes:

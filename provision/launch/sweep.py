@@ -2,17 +2,16 @@
 
 import datetime as dt
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from provision.clouds import base
 from provision.errors import CloudError
 from provision.launch.journal import Record
 from provision.launch.lifecycle import is_gone, remove, things
 from provision.launch.ours import Ours, Pair
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct):
     """One thing that would be removed, and why."""
 
     cloud: str

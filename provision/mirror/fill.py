@@ -3,7 +3,6 @@
 import datetime as dt
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,13 +17,13 @@ from provision.mirror.origins import Origin, origins
 from provision.mirror.pins import pins
 from provision.mirror.refused import MirrorRefusedError
 from provision.profile.locked import Lock
+from provision.structs import MutableStruct, Struct, field
 
 _MOST_BYTES: Final = 16 << 30  # of one file; the largest wheels have 3 GB
 _STEP: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(Struct):
     """A filled folder, and how much of it was downloaded now; nothing where it was complete already."""
 
     folder: CarriedFolder
@@ -32,8 +31,7 @@ class Filled:
     complete_before: bool
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(MutableStruct):
     """Says how far the downloads are, at each tenth."""
 
     say: Callable[[str], None]
@@ -97,8 +95,7 @@ def fill(
         raise MirrorRefusedError(msg, hint="make room, or choose another folder, and run the same command again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Filling:
+class _Filling(Struct):
     """One run that fills a folder."""
 
     lock: Lock

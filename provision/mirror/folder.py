@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from provision import paths
 from provision.mirror.pins import missing, strangers
 from provision.mirror.refused import MirrorRefusedError
 from provision.profile.locked import Lock
+from provision.structs import Struct
 
 MANIFEST: Final = "manifest.json"
 _MOST_MANIFEST: Final = 8 << 20
@@ -30,8 +30,7 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _AGAIN: Final = "fill the folder again where there is a network: `gpuprov mirror`; carry it whole"
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedFile:
+class CarriedFile(Struct):
     """One file: its path in the folder, its digest and its size."""
 
     path: str
@@ -39,8 +38,7 @@ class CarriedFile:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedFolder:
+class CarriedFolder(Struct):
     """A folder whose files were all compared with its manifest.
 
     Attributes:

@@ -3,10 +3,8 @@
 What apt is told is written anew from the lock and the catalogue on each use, and never read from a folder that was carried.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,13 +13,13 @@ from provision.catalog import read
 from provision.catalog.package_versions import Repository, of_distribution
 from provision.mirror.refused import MirrorRefusedError
 from provision.profile.locked import Lock
+from provision.structs import Struct, replace
 
 _MOST_RELEASE: Final = 4 << 20
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,60}")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct):
     """One repository, and its name in the folder."""
 
     name: str
@@ -60,7 +58,7 @@ def origins(lock: Lock) -> tuple[Origin, ...]:
         msg = f"the archives of {lock.os} itself are not in the catalogue"
         raise MirrorRefusedError(msg, hint="the systems that it has are debian 12, debian 13, ubuntu 22.04 and ubuntu 24.04")
     whole = tuple(dict.fromkeys(["main", *own.components]))
-    archives = [dataclasses.replace(each, components=whole) for each in of_distribution(own)]
+    archives = [replace(each, components=whole) for each in of_distribution(own)]
     there = {(each.url, each.suite) for each in archives}
     every = [*(each for each in added if (each.url, each.suite) not in there), *archives]
     return tuple(Origin(f"r{number}", each) for number, each in enumerate(every))

@@ -1,14 +1,13 @@
 """The files of the package index that a lock names, each with its hashes."""
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
 from provision.catalog.wheels import WheelRecord, parse
 from provision.profile.locked import Lock
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPin:
+class IndexPin(Struct):
     """One package of an environment: its name, version and hashes; `python` is the version that its wheels are for."""
 
     name: str

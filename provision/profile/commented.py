@@ -3,16 +3,16 @@
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
+from provision.structs import Struct
+
 _WIDTH: Final = 140
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct):
     """One key.
 
     Attributes:

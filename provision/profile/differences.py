@@ -1,12 +1,12 @@
 """The differences between two documents of plain data, such as two locks, value by value."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from provision.structs import Struct
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+
+class Difference(Struct):
     """One value that differs.
 
     Attributes:

@@ -6,8 +6,7 @@ Which files say so on a host is stated here once: the role writes them, and the 
 import base64
 import hashlib
 import re
-import ssl
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -44,16 +43,23 @@ def _authority(text: str) -> str:
     if count > _MOST_AUTHORITIES:
         msg = f"holds {count} certificates; {_MOST_AUTHORITIES} are taken, because a whole store of them says nothing to a reviewer"
         raise ValueError(msg)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        context.load_verify_locations(cadata=text)
-    except (ssl.SSLError, ValueError) as error:
+        known = _authorities(text)
+    except (OSError, ValueError) as error:
         msg = "is not a certificate that can be read; paste the PEM file of the authority as a block (ca: |)"
         raise ValueError(msg) from error
-    if len(context.get_ca_certs()) != count:
+    if len(known) != count:
         msg = "holds a certificate that is of no authority, or the same one twice; a server's own certificate proves nothing about others"
         raise ValueError(msg)
     return text if text.endswith("\n") else f"{text}\n"
+
+
+def _authorities(pem: str) -> list[dict[str, Any]]:
+    import ssl  # noqa: PLC0415 - few profiles have an authority
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=pem)
+    return cast("list[dict[str, Any]]", context.get_ca_certs())
 
 
 _PORT: Final = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # 1 to 65535
@@ -147,11 +153,9 @@ def fingerprints(pem: str) -> tuple[str, ...]:
 
 def subjects(pem: str) -> tuple[str, ...]:
     """Each authority's name and the end of its validity, in words."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=pem)
     told = []
-    for certificate in context.get_ca_certs():
-        names = dict(pair for part in certificate.get("subject", ()) for pair in part)  # type: ignore[misc]
+    for certificate in _authorities(pem):
+        names = dict(pair for part in certificate.get("subject", ()) for pair in part)
         name = names.get("commonName") or names.get("organizationName") or "without a name"
         shown = "".join(character if character.isprintable() else "?" for character in str(name))[:80]
         told.append(f"{shown}, valid to {certificate.get('notAfter', '?')}")

@@ -9,6 +9,7 @@ from provision.catalog import package_versions
 from provision.errors import PackageVanishedError, StackConflictError
 from provision.profile.locked import Lock, LockedRepository
 from provision.profile.pins import PackagePin
+from provision.structs import Struct
 
 _MOST_NAMED: Final = 3  # in a message of one line
 
@@ -72,8 +73,7 @@ class Exact:
         return fitting
 
 
-@dataclass(frozen=True, slots=True)
-class Vanished:
+class Vanished(Struct):
     """A package that a lock pins to a version which its repositories no longer have; `nearest` is the version most like it."""
 
     name: str

@@ -1,7 +1,6 @@
 """Everything that can be said about a profile's file without a network: its form, the catalog, and the stack that `lock` would write."""
 
 import datetime as dt
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ from provision.profile import known, load
 from provision.profile.lock import build, stack_request
 from provision.profile.model import Profile
 from provision.profile.plain import Complaint, ComplaintKind, KeyPath, Lines
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct):
     """A profile's file, and what there is to say about it.
 
     Attributes:

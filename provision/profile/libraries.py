@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
@@ -15,6 +14,7 @@ from provision.catalog.wheels import WheelSet, binding_set, build_tools
 from provision.profile.locked import LockedBuild, LockedEnvironment, LockedExtra
 from provision.profile.model import Profile
 from provision.profile.packages import Names
+from provision.structs import Struct
 
 VENV: Final = "/opt/gpuprov/venvs/pytorch"
 # The packages of TensorRT, also those that a profile does not install. They are held: an upgrade would leave the wheel behind.
@@ -48,8 +48,7 @@ def of_release(
     return LockedExtra(version=release.version, environment="pytorch", package=name, unit=extra.unit or None, wheels=wheels)
 
 
-@dataclass(frozen=True, slots=True)
-class Builder:
+class Builder(Struct):
     """What a component is built for and with: the rest of the lock."""
 
     names: Names

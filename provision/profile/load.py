@@ -6,7 +6,6 @@ Only plain YAML is accepted (`provision.profile.plain`).
 import difflib
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,6 +17,7 @@ from provision.profile import known, plain
 from provision.profile.model import Profile
 from provision.profile.plain import Complaint, ComplaintKind
 from provision.profile.suggest import complaints_of
+from provision.structs import Struct, replace
 
 MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
 _BOUNDS: Final = plain.Bounds(size=MAX_BYTES, depth=12, nodes=5_000)  # the schema is five deep
@@ -26,8 +26,7 @@ _SUFFIXES: Final = (".yml", ".yaml")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileEntry:
+class ProfileEntry(Struct):
     """A profile that `--profile NAME` finds. `problem` is empty for a valid one; otherwise `profile` is None."""
 
     name: str

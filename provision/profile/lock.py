@@ -4,7 +4,6 @@
 nothing is guessed.
 """
 
-import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -45,6 +44,7 @@ from provision.profile.own import OwnPackages, gap, locked_python, locked_ray, r
 from provision.profile.packages import Names, system_of
 from provision.profile.signed import no_secure_boot, wants_signed
 from provision.profile.vision import DECODE, DNN, opencv_parts
+from provision.structs import replace
 
 _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # docs/sources/stack.md, "Packages"
 
@@ -123,7 +123,7 @@ def build(profile: Profile, today: dt.date, *, system: str | None = None, own: O
         StackConflictError: the demands of the profile conflict, or none of its places can have it.
     """
     request = stack_request(profile)
-    request = dataclasses.replace(request, os=system or request.os)
+    request = replace(request, os=system or request.os)
     resolution = resolve(request, today, explain=False, accepts=lambda remedies: holds(profile, remedies, today, system))
     return _Writer(profile, resolution, own).lock()
 

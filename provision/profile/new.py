@@ -4,7 +4,6 @@ import datetime as dt
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Final
@@ -25,6 +24,7 @@ from provision.profile.commented import Entry, document
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Owner, Profile
+from provision.structs import Struct
 
 _LIMIT_USD: Final = 1.0  # where no price is known, so that nothing is launched at any price
 _DEADLINE_H: Final = 12
@@ -32,8 +32,7 @@ _VOLUME_GB: Final = 500
 _SYSTEM: Final = "ubuntu"  # what every cloud has images of, and whose packages are known best
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
+class Purpose(Struct):
     """What somebody wants to do with a GPU.
 
     Attributes:
@@ -75,8 +74,7 @@ _ENCODER: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct):
     """What a new profile should be for.
 
     Attributes:
@@ -94,8 +92,7 @@ class Wish:
     limit_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewProfile:
+class NewProfile(Struct):
     """A profile that holds.
 
     Attributes:
@@ -167,8 +164,7 @@ def _count(wish: Wish) -> int:
 # --- the stack -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Stack:
+class _Stack(Struct):
     """What works: the system, what of the purpose is possible, and the driver with the reason for it."""
 
     system: tuple[str, str]

@@ -1,8 +1,6 @@
 """The packages of a resolved stack by role, and the repositories that have them."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from provision import clouds
@@ -20,6 +18,7 @@ from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository
 from provision.profile.model import Mirror, Profile
 from provision.profile.pins import PackagePin
 from provision.profile.signed import no_secure_boot, signed_driver, signed_packages, wants_signed
+from provision.structs import MutableStruct, asdict, field, replace
 
 # Their packages in NVIDIA's repositories, before the toolkit's release.
 PROFILERS: Final = {"nsys": "cuda-nsight-systems", "ncu": "cuda-nsight-compute", "nvprof": "cuda-nvprof"}
@@ -30,8 +29,7 @@ def system_of(key: str) -> System:
     return next(s for s in read.systems().systems if s.key == key)
 
 
-@dataclass(slots=True)
-class Names:
+class Names(MutableStruct):
     """The package names of a stack on one system, from one source.
 
     Attributes:
@@ -249,18 +247,16 @@ class Names:
             StackConflictError: nothing says which key NVIDIA's is trusted by.
         """
         if self.distribution:
-            return tuple(
-                LockedRepository.model_validate(dataclasses.asdict(r)) for r in package_versions.of_distribution(self.distribution)
-            )
+            return tuple(LockedRepository.model_validate(asdict(r)) for r in package_versions.of_distribution(self.distribution))
         mirror: Mirror | None = getattr(self.profile.sources, self.manager)
         repository = package_versions.of_nvidia(self.system)
         if mirror:
-            repository = dataclasses.replace(repository, name="mirror", url=mirror.url, key=mirror.key, fingerprint=mirror.fingerprint)
+            repository = replace(repository, name="mirror", url=mirror.url, key=mirror.key, fingerprint=mirror.fingerprint)
         elif repository.fingerprint is None:
             msg = f"nothing is installed from NVIDIA's repository for {self.system.key}: the fingerprint of its key is not in the catalogue"
             hint = f"name a mirror with its key and fingerprint in sources.{self.manager}, or choose another system"
             raise StackConflictError(msg, hint=hint, of="os")
-        return (LockedRepository.model_validate(dataclasses.asdict(repository)),)
+        return (LockedRepository.model_validate(asdict(repository)),)
 
 
 def _packages(system: System, branch: str) -> DriverPackages:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from provision import paths
 from provision.errors import ProfileInvalidError
+from provision.structs import Struct
 
 # A source distribution has the same form as a wheel.
 _WHEEL: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+_-]+)((?: --hash=sha256:[0-9a-f]{64})+)")
@@ -18,8 +18,7 @@ _MOST_OWN_BYTES: Final = 256 * 1024
 _EXACT: Final = re.compile(r"(.+)-(\d+:[^-]+-[^-]+)")  # for dnf
 
 
-@dataclass(frozen=True, slots=True)
-class PackagePin:
+class PackagePin(Struct):
     """A package by name; `version` may end in `*`, and is None where any version will do."""
 
     name: str
@@ -43,8 +42,7 @@ class PackagePin:
         return self.name if self.version is None else f"{self.name}{'=' if manager == 'apt' else '-'}{self.version}"
 
 
-@dataclass(frozen=True, slots=True)
-class WheelPin:
+class WheelPin(Struct):
     """One wheel, with the SHA-256 hashes that it may have."""
 
     name: str
@@ -58,8 +56,7 @@ class WheelPin:
         return match and cls(match[1], match[2], tuple(match[3].split(" --hash=sha256:")[1:]))
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentWheels:
+class EnvironmentWheels(Struct):
     """The wheels that are in an environment already: the framework's title, its Python, and the pins as a lock has them."""
 
     title: str
@@ -67,8 +64,7 @@ class EnvironmentWheels:
     pins: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct):
     """What a file adds to an environment: its own digest, and the wheels as pip takes them with --require-hashes."""
 
     file: str

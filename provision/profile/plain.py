@@ -7,12 +7,13 @@ checked on the stream of events, before anything is expanded. Unquoted values ha
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import yaml
+
+from provision.structs import MutableStruct, Struct, asdict, field
 
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """PyYAML's on libyaml; a build without it has the slower one in Python."""
@@ -67,8 +68,7 @@ class ComplaintKind(StrEnum):
 _WARNINGS: Final = frozenset({ComplaintKind.EXPIRED_WAIVER, ComplaintKind.NOT_IN_CATALOG, ComplaintKind.UNAVAILABLE, ComplaintKind.ADVICE})
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Struct):
     """One thing wrong with a profile file; `key` is dotted and empty for the file as a whole."""
 
     line: int
@@ -92,8 +92,7 @@ class Complaint:
         return f"  {path}:{self.line}: {where}{self.problem}; {self.instead}"
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct):
     """What a file may be: its size in bytes, how deep it is nested, and how many nodes it has."""
 
     size: int
@@ -101,8 +100,7 @@ class Bounds:
     nodes: int
 
 
-@dataclass(slots=True)
-class PlainFile:
+class PlainFile(MutableStruct):
     """A file that was read.
 
     Attributes:

@@ -6,12 +6,12 @@ No word of pydantic's, of Python's or of a regular expression is shown. `SENTENC
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.refused import refused_name
 from provision.profile.nearest import instead_of
+from provision.structs import Struct, field
 
 _MAX_QUOTED: Final = 60
 _MOST_BITS: Final = 200
@@ -27,8 +27,7 @@ _UNITS: Final = {
 _KINDS: Final = {bool: "is true or false, not text", int: "is a number", float: "is a number", list: "is a list", dict: "is a mapping"}
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct):
     """One error about one key.
 
     Attributes:

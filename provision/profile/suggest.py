@@ -3,7 +3,6 @@
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +12,7 @@ from provision.catalog.refused import refused_system
 from provision.profile.model import Profile
 from provision.profile.plain import Complaint, ComplaintKind, KeyPath, PlainFile, dotted
 from provision.profile.sentences import Case, sentence
+from provision.structs import Struct
 
 _ABSENT: Final = object()
 # Of several errors about one key these say the least.
@@ -43,8 +43,7 @@ def complaints_of(error: ValidationError, file: PlainFile, model: type[BaseModel
     return complaints
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct):
     """What a file should be: its model, the word for it, and the words for its patterns."""
 
     file: PlainFile

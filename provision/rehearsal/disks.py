@@ -4,11 +4,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from provision.rehearsal.programs import run
+from provision.structs import Struct, replace
 
 IMAGES: Final = "images"
 """The folder of the images that were made of hosts, within that of the hosts."""
@@ -16,8 +16,7 @@ IMAGES: Final = "images"
 LinkName = Callable[[int, str, bool], str]
 
 
-@dataclass(frozen=True, slots=True)
-class HostDisk:
+class HostDisk(Struct):
     """One disk: its file, the loop device on this machine, and its node and stable name in the host."""
 
     file: Path

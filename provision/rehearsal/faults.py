@@ -6,18 +6,18 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from werkzeug import Response
+
+from provision.structs import MutableStruct, asdict, field
 
 Kind = Literal["error", "html", "drop", "lost", "delay", "operation"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _ON_THE_WIRE: Final = ("error", "html", "drop", "lost", "delay")
 
 
-@dataclass(slots=True)
-class Fault:
+class Fault(MutableStruct):
     """One rule."""
 
     # `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection unanswered;

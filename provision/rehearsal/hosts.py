@@ -27,6 +27,7 @@ from provision.rehearsal.namespaces import apart
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
 from provision.rehearsal.programs import run
+from provision.structs import MutableStruct, Struct
 
 _INIT: Final = Path(__file__).with_name("init.sh")
 # reboot(2) in a pid namespace ends its init with SIGHUP for a restart and SIGINT for a power-off (pid_namespaces(7)).
@@ -42,8 +43,7 @@ _MOST_KEPT: Final = 100
 Ended = Literal["poweroff", "crash"]
 
 
-@dataclass(frozen=True, slots=True)
-class HostSpec:
+class HostSpec(Struct):
     """What a host is made of."""
 
     instance_id: str
@@ -61,8 +61,7 @@ class HostSpec:
     system: str = ""  # what its image is, in the words of the catalogue; hosts of EL systems have another root. Empty: this machine's
 
 
-@dataclass(slots=True)
-class _RunningHost:
+class _RunningHost(MutableStruct):
     spec: HostSpec
     folder: Path
     address: str

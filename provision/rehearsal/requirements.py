@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from provision import paths
 from provision.rehearsal import cgroups, disks, rootfs
 from provision.rehearsal.namespaces import KINDS, apart
 from provision.rehearsal.programs import run, search_path
+from provision.structs import Struct
 
 _PACKAGES: Final = ("moto", "proxpi", "googleapiclient", "psutil", "openapi_schema_validator")
 _TOOLS: Final = {
@@ -60,8 +60,7 @@ _STEPS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct):
     """What this machine lacks, and how to get it: a line each."""
 
     what: str

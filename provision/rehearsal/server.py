@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from provision.rehearsal.control import HINT as _HINT
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
+from provision.structs import asdict
 
 _OWN: Final = "/_rehearsal"
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import Point, Roof, attainable_tflops, roofs
+from provision.structs import Struct
 from provision.verify.points import Measurement
 
 # The picture of a roofline, and the plane of its axes within it; the roofs are labelled to the right of it, where no point can be.
@@ -16,8 +16,7 @@ PLANE: Final = {"left": 62, "top": 14, "right": 568, "bottom": 352}
 _LABEL_HEIGHT: Final = 15
 
 
-@dataclass(frozen=True, slots=True)
-class ChartRow:
+class ChartRow(Struct):
     """One measured point: the host, the point, what the card could reach there (None where unknown), and its coordinates."""
 
     host: str
@@ -32,8 +31,7 @@ class ChartRow:
         return self.point.tflops / self.attainable if self.attainable else None
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct):
     """One card's roofline with what was measured."""
 
     card: str  # its name; empty where the catalogue has no figures of the card, and there are only rows
@@ -45,8 +43,7 @@ class Chart:
     rows: list[ChartRow]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plane:
+class _Plane(Struct):
     """Logarithmic axes, in powers of ten."""
 
     low_x: int

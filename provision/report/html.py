@@ -7,7 +7,6 @@ script by their digests and nothing else: text from a host could not run even if
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
 
@@ -17,6 +16,7 @@ from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 from provision.report.base import EXPLAINED, GLYPHS, TEMPLATES, inert, observed_at, spans
 from provision.report.chart import CHART_HEIGHT, CHART_WIDTH, PLANE, Chart
 from provision.report.template import environment
+from provision.structs import Struct
 from provision.verify.finding import OUTCOMES, Finding, Outcome, Report, exit_code, fails, summary
 
 _LONGEST: Final = 2_000  # a page has room, but not for a host that floods it
@@ -30,8 +30,7 @@ _VERDICTS: Final[dict[int, tuple[Outcome, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Issue:
+class _Issue(Struct):
     """A finding that does not pass, and the hosts on which it is the same, as indices of their reports."""
 
     finding: Finding

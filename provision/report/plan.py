@@ -1,7 +1,6 @@
 """A plan for people and for programs. Nothing is decided here."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from provision import clouds
@@ -11,6 +10,7 @@ from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace, Sacrifice
 from provision.profile.locked import Lock
 from provision.profile.network import Network
+from provision.structs import asdict
 
 _SACRIFICES: Final[Mapping[Sacrifice, str]] = {
     "counters-open": "performance counters open to all local users: re-opens the side channel of CVE-2018-6260 between them",

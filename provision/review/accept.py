@@ -6,7 +6,6 @@ refused: changed parts, another review, a report that does not follow from the f
 
 import datetime as dt
 from collections import Counter
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from provision.canonical import digest
@@ -16,6 +15,7 @@ from provision.profile.verification import Waiver
 from provision.review.approval import Agreement
 from provision.review.bundle import Bundle
 from provision.review.sign import Signature
+from provision.structs import Struct, asdict
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
 from provision.verify.evidence import MADE_BY, Evidence, HostEvidence
@@ -30,16 +30,14 @@ _NAMED_HOSTS: Final = 3
 _SAME_DAY: Final = dt.timedelta(days=1)  # a run may pass midnight, and clocks differ
 
 
-@dataclass(frozen=True, slots=True)
-class WaivedFinding:
+class WaivedFinding(Struct):
     """A finding that somebody takes responsibility for."""
 
     finding: Finding
     waiver: Waiver
 
 
-@dataclass(frozen=True, slots=True)
-class CertifiedHost:
+class CertifiedHost(Struct):
     """One host of a certificate.
 
     Attributes:
@@ -67,8 +65,7 @@ class CertifiedHost:
     digests: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Struct):
     """Everything that the page says.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
 from provision.profile.differences import compare
 from provision.profile.locked import Lock
 from provision.review.tree import SEVERITIES, DiskItem, EnvironmentItem, PackageItem, PlaceItem, Review
+from provision.structs import Struct, asdict, replace
 
 T = TypeVar("T")
 Direction = Literal["wider", "narrower", "other"]
@@ -15,8 +15,7 @@ Direction = Literal["wider", "narrower", "other"]
 _SUBJECTS: Final = {"places": "places", "counters": "risks", "warnings": "risks", "unresolved": "risks"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(Struct):
     """One thing that changed.
 
     Attributes:

@@ -5,7 +5,6 @@ Rules and signatures are enforced only here; `review` and `plan` only show what 
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -22,11 +21,11 @@ from provision.review.policy import load as load_policy
 from provision.review.policy import parse as parse_policy
 from provision.review.rules import Violation
 from provision.review.where import Organisation
+from provision.structs import Struct, asdict
 from provision.verify.reviewed import Approved, Reviewed
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Struct):
     """A profile that somebody wants to run.
 
     Attributes:
@@ -45,8 +44,7 @@ class Submission:
         return cls(profile, lambda: lockfile.find_or_build(path, profile, today), path)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct):
     """What may run.
 
     Attributes:
@@ -114,8 +112,7 @@ def _admit_bundle(submission: Submission | None, bundle: Bundle, organisation: O
     return Admission(bundle.profile, bundle.lock, bundle.digest, signatures)
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Struct):
     """A bundle with its signatures.
 
     Attributes:

@@ -14,7 +14,6 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -25,6 +24,7 @@ from provision.paths import read_bounded, write_whole
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.structs import Struct
 
 STATEMENT: Final = "statement.json"
 PRINCIPAL: Final = r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}"
@@ -74,8 +74,7 @@ class Statement(StrictRecord):
     files: dict[str, Sha256]
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct):
     """A bundle whose every part is what its statement says. `sign.py` decides whether its signatures count.
 
     Attributes:

@@ -5,7 +5,6 @@ Python bindings have no types and one maintainer each. An organisation with Rego
 """
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
@@ -20,6 +19,7 @@ from provision.profile.plain import listed
 from provision.profile.stack import Extra
 from provision.profile.strings import Email, Name, Text, Url
 from provision.review.bundle import PRINCIPAL, StrictRecord
+from provision.structs import Struct
 
 Glob = Annotated[
     str,
@@ -193,8 +193,7 @@ class Policy(PolicyRecord):
     signatures: Signatures | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFile:
+class PolicyFile(Struct):
     """A policy, and the bytes that it was read from."""
 
     path: Path

@@ -7,7 +7,6 @@ the reviewers should have decided. A *low* risk is worth knowing. A *note* surpr
 import datetime as dt
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from provision import clouds
@@ -27,6 +26,7 @@ from provision.review.mig import split
 from provision.review.modules import modules, secured
 from provision.review.rules import Violation
 from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem, Risk, Severity
+from provision.structs import Struct
 
 _LONG_H: Final = 7 * 24
 _FEW: Final = 5
@@ -39,8 +39,7 @@ _PRIVATE: Final = tuple(ipaddress.IPv4Network(network) for network in ("10.0.0.0
 _LOCAL: Final = ipaddress.IPv6Network("fc00::/7")
 
 
-@dataclass(frozen=True, slots=True)
-class RulesVerdict:
+class RulesVerdict(Struct):
     """The name and digest of the organisation's rules, and where the profile breaks them."""
 
     name: str

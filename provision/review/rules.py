@@ -7,7 +7,6 @@ import datetime as dt
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -22,12 +21,12 @@ from provision.profile.pins import PackagePin, WheelPin
 from provision.profile.plain import KeyPath
 from provision.review import launch_rules
 from provision.review.policy import Policy, PolicyFile, Rule
+from provision.structs import Struct
 
 _TAGS: Final = frozenset(value for name, value in vars(base).items() if name.endswith("_TAG"))
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct):
     """A rule that the profile breaks, or that it cannot be shown to keep.
 
     Attributes:
@@ -51,8 +50,7 @@ class Violation:
         return f"{where}{self.key}: {doubt}{self.reason} (rule {self.rule}{': ' + self.why if self.why else ''})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Struct):
     """What a rule can look at."""
 
     policy: Policy
@@ -77,8 +75,7 @@ class _Case:
             yield ("places", planned.index, planned.place.locations_key, number), planned
 
 
-@dataclass(frozen=True, slots=True)
-class _Breach:
+class _Breach(Struct):
     key: KeyPath
     reason: str
     certain: bool = True

@@ -13,7 +13,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -25,6 +24,7 @@ from provision.paths import read_bounded
 from provision.review.bundle import PRINCIPAL, Bundle, StrictRecord, add, canonical
 from provision.review.policy import Signatures
 from provision.review.where import Organisation
+from provision.structs import Struct
 
 NAMESPACE: Final = "gpuprov-review@v1"
 _MOST_KEYS: Final = 4 << 20  # of signers, or of revoked keys
@@ -48,8 +48,7 @@ class Approval(StrictRecord):
     expires: Time
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct):
     """One approval of a bundle with its verdict.
 
     Attributes:
@@ -195,8 +194,7 @@ def _times(approval: Approval | None) -> dict[str, str]:
     return {"signed_at": approval.signed_at, "expires": approval.expires} if approval else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Verifier:
+class _Verifier(Struct):
     """Verifies the approvals of one statement; `revoked` and `rule` as in `judge`."""
 
     statement: str

@@ -3,20 +3,19 @@
 The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalog, a lock or a cloud.
 """
 
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
 from provision.launch.permissions import PlannedPermissions
 from provision.profile.pins import WheelPin
+from provision.structs import Struct, asdict, field
 
 SCHEMA: Final = "gpuprov-review/1"
 Severity = Literal["high", "medium", "low", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 
-@dataclass(frozen=True, slots=True)
-class Risk:
+class Risk(Struct):
     """Something that a reviewer should know before deciding.
 
     Attributes:
@@ -38,16 +37,14 @@ class Risk:
     written: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Struct):
     """What is safer than with a machine set up by hand, and why."""
 
     title: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceItem:
+class PlaceItem(Struct):
     """One place of the profile, in its order.
 
     Attributes:
@@ -76,8 +73,7 @@ class PlaceItem:
     image_about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskItem:
+class DiskItem(Struct):
     """A disk of each instance."""
 
     what: str
@@ -88,8 +84,7 @@ class DiskItem:
     kept: str
 
 
-@dataclass(frozen=True, slots=True)
-class DoorItem:
+class DoorItem(Struct):
     """One rule of the security group: which network may connect to which port."""
 
     direction: Literal["in", "out"]
@@ -98,8 +93,7 @@ class DoorItem:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Money:
+class Money(Struct):
     """What it costs; every figure in US dollars.
 
     Attributes:
@@ -120,8 +114,7 @@ class Money:
     beside: str
 
 
-@dataclass(frozen=True, slots=True)
-class FleetItem:
+class FleetItem(Struct):
     """The fleet that the profile plans.
 
     Attributes:
@@ -150,8 +143,7 @@ class FleetItem:
     refusal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryItem:
+class RepositoryItem(Struct):
     """Where packages come from; trusted by the fingerprint of its key, or by a keyring of the image."""
 
     name: str
@@ -160,8 +152,7 @@ class RepositoryItem:
     trust: str
 
 
-@dataclass(frozen=True, slots=True)
-class PackageItem:
+class PackageItem(Struct):
     """A package that is installed by name; `version` is None where the lock pins none."""
 
     name: str
@@ -170,8 +161,7 @@ class PackageItem:
     roles: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentItem:
+class EnvironmentItem(Struct):
     """A virtual environment and every wheel in it; a line of the lock that names no wheel has no version and no hashes."""
 
     name: str
@@ -180,8 +170,7 @@ class EnvironmentItem:
     wheels: tuple[WheelPin, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ControlItem:
+class ControlItem(Struct):
     """One check and why it is made: its id is the same in waivers, roles, reports and this review.
 
     Attributes:
@@ -205,8 +194,7 @@ class ControlItem:
     waived: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallItem:
+class CallItem(Struct):
     """One API call of a launch, with its parameters."""
 
     cloud: str
@@ -215,8 +203,7 @@ class CallItem:
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class WaiverItem:
+class WaiverItem(Struct):
     """A waiver of the profile: a finding that its owner takes responsibility for."""
 
     check: str
@@ -226,16 +213,14 @@ class WaiverItem:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct):
     """A question that the reviewer answers on the page."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Struct):
     """Everything that a reviewer needs to decide.
 
     Attributes:

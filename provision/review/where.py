@@ -7,17 +7,16 @@ Whoever can choose the file can choose another one. Engineers cannot bypass the 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from provision.errors import UsageError
+from provision.structs import Struct
 
 FOLDER: Final = Path("/etc/gpuprov")
 
 
-@dataclass(frozen=True, slots=True)
-class Organisation:
+class Organisation(Struct):
     """The files of one organisation; None where there is none.
 
     Attributes:

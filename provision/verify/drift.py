@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from provision.errors import UsageError
+from provision.structs import Struct, asdict
 from provision.verify.evidence import Conditions, Evidence, HostEvidence
 from provision.verify.finding import Finding
 from provision.verify.fleet import REACHABLE, HostVerification
@@ -22,8 +22,7 @@ DriftKind = Literal["broke", "moved", "gone", "new", "observed", "mended"]
 _ORDER: Final[tuple[DriftKind, ...]] = ("broke", "moved", "gone", "new", "observed", "mended")
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct):
     """A finding that differs from the one in the evidence; `before` and `after` are outcome and observation, empty where there is none."""
 
     host: str

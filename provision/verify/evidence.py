@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -12,6 +11,7 @@ from provision import __version__
 from provision.canonical import digest
 from provision.errors import FactsInvalidError
 from provision.paths import read_bounded
+from provision.structs import Struct, replace
 from provision.verify.facts import Facts, parse
 from provision.verify.finding import Finding, Report
 from provision.verify.fleet import HostVerification
@@ -68,8 +68,7 @@ class _EvidenceFile(EvidenceModel):
     sha256: Sha256
 
 
-@dataclass(frozen=True, slots=True)
-class HostEvidence:
+class HostEvidence(Struct):
     """One host of evidence."""
 
     host: str
@@ -80,8 +79,7 @@ class HostEvidence:
     sha256: dict[str, str]  # of report, facts, profile and lock
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct):
     """Evidence whose every part has its digest."""
 
     hosts: tuple[HostEvidence, ...]

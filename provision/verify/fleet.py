@@ -4,13 +4,13 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from provision.errors import EXIT_OK, GpuprovError
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.structs import Struct
 from provision.verify.ahead import EarlyObservations
 from provision.verify.bench.record import measured
 from provision.verify.facts import Facts
@@ -23,8 +23,7 @@ REACHABLE = "reachable"
 _LOOK_AGAIN_S = 5  # between two observations of a host that does not hold yet
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(Struct):
     """One host, and what should hold on it."""
 
     target: Target
@@ -32,8 +31,7 @@ class Expectation:
     lock: Lock | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HostVerification:
+class HostVerification(Struct):
     """One host's verdict, and the facts it was judged from; None where the host could not be observed."""
 
     expectation: Expectation
@@ -101,12 +99,19 @@ async def verify_all(
 
 
 async def verify(
-    target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60, measurements: Path | None = None
+    target: Target,
+    profile: Profile,
+    *,
+    without_gpu: bool = False,
+    timeout_s: float = 60,
+    measurements: Path | None = None,
+    ahead: EarlyObservations | None = None,
 ) -> Report:
     """Prove on one running host that a profile holds; GpuprovError where it could not be observed at all. See `verify_all`."""
     expectation = Expectation(target, profile)
-    work = verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s, measurements=measurements)
-    [verification] = await work
+    [verification] = await verify_all(
+        [expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s, measurements=measurements, ahead=ahead
+    )
     return verification.report
 
 

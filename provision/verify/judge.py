@@ -3,10 +3,10 @@
 import datetime as dt
 import functools
 import textwrap
-from dataclasses import dataclass
 
 from provision.profile.model import Profile
 from provision.profile.verification import Waiver
+from provision.structs import Struct
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import SPLIT, TIERS, Tier, Verdict, not_applicable, unknown
 from provision.verify.facts import Facts, NotObservedError
@@ -20,8 +20,7 @@ _JUST_UP_S = 120
 _NO_GPU_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct):
     """Which checks are made. The report names the checks that are left out; nothing is proven about them."""
 
     only: frozenset[str] = frozenset()  # empty means all

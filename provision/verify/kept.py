@@ -6,7 +6,6 @@ whether it is better or worse.
 
 import datetime as dt
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -15,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from provision.errors import FactsInvalidError
 from provision.launch.journal import Machine, Record, check_name
 from provision.paths import private_dir, read_bounded, write_whole
+from provision.structs import Struct
 from provision.verify import evidence
 from provision.verify.evidence import Conditions, Evidence, HostEvidence
 from provision.verify.finding import exit_code
@@ -35,8 +35,7 @@ class _KeptFile(BaseModel):
     evidence: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class KeptVerdict:
+class KeptVerdict(Struct):
     """The last verdict on one machine.
 
     Attributes:

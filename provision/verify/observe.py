@@ -15,7 +15,6 @@ import re
 import secrets
 import zlib
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provision.errors import FactsInvalidError, GpuprovError, HostUnreachableError, ProbeFailedError
 from provision.host import python
 from provision.host.ssh import Completed, Target, execute
+from provision.structs import Struct, asdict
 
 if TYPE_CHECKING:  # the models of the facts take longer to import than all the rest, and the connection opens meanwhile
     from provision.profile.model import Profile
@@ -37,6 +37,8 @@ MODULES: Final = (
 )
 # What the client adds to facts: a host has no say in them.
 ADDED: Final = frozenset({"bench", "fleet"})
+SET_UP_S: Final = 120
+"""The longest observation of a host that is set up."""
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
 _MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together
@@ -86,8 +88,7 @@ def _program() -> bytes:
     return zlib.compress(json.dumps({"modules": modules, "order": MODULES[1:]}).encode(), 6)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct):
     """What a probe is asked beyond the facts that it gathers anyway.
 
     Attributes:

@@ -1,18 +1,17 @@
 """What was measured on a host, as points of the roofline of its GPU."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import Point, gpu_by_nvml_name
+from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.perf import PerfFacts
 
 _BYTES: Final = {"bf16": 2, "fp16": 2, "fp32": 4}  # of one number
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct):
     """What the GPUs of one host reached under load."""
 
     host: str  # its name in the report

@@ -1,6 +1,5 @@
 """A fleet's own figures: what its GPUs did under load, by which later measurements are judged in place of the catalogue's figures."""
 
-import dataclasses
 import json
 import statistics
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ from pydantic import Field, ValidationError
 from provision.errors import FactsInvalidError
 from provision.paths import read_bounded
 from provision.strict import StrictModel
+from provision.structs import replace
 from provision.verify.checks import CHECKS
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.perf import FleetFacts, PerfDeviceFacts, PerfFacts, Rate
@@ -95,7 +95,7 @@ def judged_by(facts: Facts, record: FleetFigures | None, gpu: str) -> Facts:
     fleet = record.of(gpu) if record else None
     if fleet:
         raw[FleetFacts.name] = {"value": fleet.model_dump(mode="json")}
-    return dataclasses.replace(facts, raw=raw)
+    return replace(facts, raw=raw)
 
 
 def updated(record: FleetFigures, measured: Iterable[tuple[Report, Facts, str]]) -> tuple[FleetFigures, tuple[str, ...]]:

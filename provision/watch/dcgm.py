@@ -4,10 +4,10 @@ What is not known has no series: 0 would be a figure. Names and units: docs/sour
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from provision.report.prometheus import labelled
+from provision.structs import Struct
 from provision.watch.sample import GpuSample
 from provision.watch.state import HostState, Watched
 
@@ -15,8 +15,7 @@ _MIB: Final = 1 << 20
 Reading = Callable[[GpuSample], float | int | bool | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
+class _Series(Struct):
     name: str
     kind: str
     help: str

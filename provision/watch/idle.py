@@ -5,10 +5,10 @@ Rules of others, and why these are several: docs/sources/monitor.md.
 """
 
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from provision.structs import Struct
 from provision.watch.sample import GpuSample, Sample
 
 _MOST_ACTIVE: Final = 0.05
@@ -40,8 +40,7 @@ class Sign(StrEnum):
     """Too few samples, or a GPU that does not tell how busy it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdleVerdict:
+class IdleVerdict(Struct):
     """What a machine did over the time.
 
     Attributes:

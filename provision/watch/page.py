@@ -4,7 +4,6 @@ import base64
 import hashlib
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from jinja2 import Template
 
 from provision.report.base import TEMPLATES, inert
 from provision.report.template import environment
+from provision.structs import Struct
 from provision.watch.recording import Recording
 from provision.watch.rows import active, notice_line
 from provision.watch.run import replay
@@ -27,8 +27,7 @@ _MOST_POINTS: Final = 600
 Reading = Callable[[GpuSample], float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(Struct):
     """One figure over the time of the recording.
 
     Attributes:
@@ -45,8 +44,7 @@ class Plot:
     highest: float
 
 
-@dataclass(frozen=True, slots=True)
-class GpuStory:
+class GpuStory(Struct):
     """One GPU of one host."""
 
     host: str
@@ -56,8 +54,7 @@ class GpuStory:
     plots: list[Plot]
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
+class _Figure(Struct):
     title: str
     unit: str
     read: Reading

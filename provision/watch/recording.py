@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -11,6 +10,7 @@ import msgspec
 from provision.errors import FactsInvalidError, HostUnreachableError
 from provision.host.ssh import Target
 from provision.paths import read_bounded
+from provision.structs import Struct
 from provision.watch.sample import Sample
 from provision.watch.state import WatchedHost
 from provision.watch.stream import Lost
@@ -42,8 +42,7 @@ class _Entry(msgspec.Struct, frozen=True):
     retry_s: float = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct):
     """What came from a host at a time, by the clock of the machine that recorded it."""
 
     at: float
@@ -51,8 +50,7 @@ class Moment:
     item: Sample | Lost
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct):
     """A recording that was read, in the order in which it was written. `cut` says whether its last line is half a line."""
 
     interval_s: float

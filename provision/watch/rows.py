@@ -7,12 +7,12 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from provision.report.base import inert
+from provision.structs import Struct
 from provision.watch.sample import GpuProcess, GpuSample, Rates, Sample
 from provision.watch.state import HostState, Notice, Watched, activity, slowed_by
 from provision.watch.stream import Lost
@@ -24,8 +24,7 @@ _HISTORY: Final = 10
 _NUMBER: Final = re.compile(r"([0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRow:
+class GpuRow(Struct):
     """One GPU of one host, or a host without one (`index` None), as the cells of a table.
 
     Attributes:

@@ -3,12 +3,12 @@
 Shares are between 0 and 1; None is "not told", never 0. Counters stand as the host counts them; `Rates` is what two samples make of them.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
 
 from provision.errors import ProbeFailedError
+from provision.structs import Struct
 from provision.verify.bounds import Amount, Line, Share, Whole, Word
 
 MAX_LINE_BYTES: Final = 512 * 1024
@@ -141,8 +141,7 @@ def parse(line: bytes, host: str) -> Sample:
         raise ProbeFailedError(msg, hint="another program may write into the session: see what the login's start-up files print") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct):
     """What lies between two samples of a host; None where it cannot be told, as after a restart of the host."""
 
     cpu: float | None = None

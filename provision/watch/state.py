@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from provision.host.ssh import Target
+from provision.structs import MutableStruct, Struct, field
 from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
 from provision.watch.sample import GpuSample, Rates, Sample, rates
 from provision.watch.stream import Lost
@@ -21,8 +21,7 @@ _TODO: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedHost:
+class WatchedHost(Struct):
     """A host and what is known of it beforehand.
 
     Attributes:
@@ -38,8 +37,7 @@ class WatchedHost:
     clocks_mhz: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct):
     """Something that happened on a GPU, and what to do about it.
 
     Attributes:
@@ -68,8 +66,7 @@ def slowed_by(gpu: GpuSample) -> list[str]:
     return [words for names in (HARDWARE, THERMAL, ORDINARY) for bit, words in names.items() if bits & bit]
 
 
-@dataclass(slots=True)
-class HostState:
+class HostState(MutableStruct):
     """One host as it is known now.
 
     Attributes:

@@ -13,7 +13,6 @@ import signal
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from typing import Final
 from provision.errors import GpuprovError, HostUnreachableError, ProbeFailedError
 from provision.host import python
 from provision.host.ssh import Target, refusal, ssh_argv
+from provision.structs import Struct
 from provision.watch import sample
 from provision.watch.sample import Sample
 
@@ -51,8 +51,7 @@ _GOOD: Final = 10
 _BACK_OFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct):
     """Why there are no samples now, and when the connection is tried again."""
 
     error: GpuprovError

@@ -8,11 +8,9 @@ taken up by its digest; a machine that may have been cleaned already is of no us
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +27,7 @@ from provision.launch.ours import Ours
 from provision.launch.permissions import grant
 from provision.launch.plan import Plan, PlannedPlace, draft_order, plan
 from provision.paths import text_of, write_whole
+from provision.structs import Struct, replace
 from provision.workflow.session import Say, Session
 from provision.workflow.up import ProvenHost, UpRequest, up
 
@@ -41,8 +40,7 @@ _STOP_S: Final = 900.0  # machines with GPUs and much memory are slow to stop
 _LONGEST: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct):
     """What `bake` did.
 
     Attributes:
@@ -55,8 +53,7 @@ class Made:
     replaced: tuple[BakedImage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BakeWish:
+class BakeWish(Struct):
     """What is to be baked.
 
     Attributes:
@@ -87,7 +84,7 @@ def wish(request: UpRequest, region: str | None) -> BakeWish:
         CloudUnsupportedError: this release bakes no images on its clouds.
     """
     name = machine_name(request.profile.name)
-    request = dataclasses.replace(request, name=name, from_base=True, count=1, minimum=1)
+    request = replace(request, name=name, from_base=True, count=1, minimum=1)
     planned = plan(request.profile, request.lock, name, request.lines, cheapest=request.cheapest)
     here = [each for each in planned.places if region in {None, each.region}]
     if not here:
@@ -102,13 +99,12 @@ def wish(request: UpRequest, region: str | None) -> BakeWish:
         titles = ", ".join(dict.fromkeys(clouds.provider(each.cloud).title for each in on_demand))
         msg = f"this release bakes no images on {titles}"
         raise CloudUnsupportedError(msg, hint="make a snapshot in the cloud's console, and name it in `image:` of the place")
-    planned = dataclasses.replace(planned, places=tuple(able))
-    request = dataclasses.replace(request, plan=planned)
+    planned = replace(planned, places=tuple(able))
+    request = replace(request, plan=planned)
     return BakeWish(request, planned, recipe_of(request.profile, request.lock, without_gpu=request.without_gpu))
 
 
-@dataclass(frozen=True, slots=True)
-class BakePlan:
+class BakePlan(Struct):
     """What is to be baked, as it is shown before.
 
     Attributes:
@@ -174,8 +170,7 @@ def _one_at_a_time(wanted: BakeWish) -> Iterator[None]:
         raise NameTakenError(msg, hint=hint, detail=error.detail) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(Struct):
     """What is noted of a machine from the moment at which it is cleaned: nobody can log in there any more."""
 
     path: Path
@@ -195,8 +190,7 @@ class _Mark:
         self.path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Baking:
+class _Baking(Struct):
     """One image at work."""
 
     session: Session
@@ -267,7 +261,7 @@ class _Baking:
         if image.deprecated:
             self.say(f"{image.id} is in use again")
             bakery.deprecate([image], lift=True)
-            image = dataclasses.replace(image, deprecated=False)
+            image = replace(image, deprecated=False)
         self._remove_machine()
         self.mark.clear()
         older = [each for each in bakery.images(image.line) if _is_replaced(each, image)]

@@ -1,7 +1,6 @@
 """The images of ours in all regions: found by tag, and removed by id or by the name of their profile."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from provision import clouds
 from provision.clouds.baked import BakedImage, Bakery, ImageInUseError
@@ -11,12 +10,12 @@ from provision.launch.baked import bakery_of
 from provision.launch.lifecycle import first_regions
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
+from provision.structs import Struct
 from provision.workflow.search import regions
 from provision.workflow.session import Say, Session
 
 
-@dataclass(frozen=True, slots=True)
-class ImageInventory:
+class ImageInventory(Struct):
     """The images that were found, and what could not be asked."""
 
     rows: tuple[BakedImage, ...]

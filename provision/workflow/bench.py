@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.structs import Struct
 from provision.verify.bench import record
 from provision.verify.bench.heard import BenchRun
 from provision.verify.bench.plan import BenchStep
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from provision.host.ssh import Target
 
 
-@dataclass(frozen=True, slots=True)
-class BenchRequest:
+class BenchRequest(Struct):
     """What is measured where. `interpreter` is the python of each host's PyTorch; `plan` is the name of the plan."""
 
     targets: tuple[Target, ...]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +17,7 @@ from provision.catalog.roofline import PRECISIONS, Point, Roof, attainable_tflop
 from provision.clouds import search
 from provision.clouds.terms import DataPart, Offer
 from provision.errors import UsageError
+from provision.structs import Struct, asdict
 
 if TYPE_CHECKING:
     from provision.verify.points import Measurement
@@ -41,15 +40,13 @@ _ORDERS: Final[dict[str, Callable[[Offer], Any]]] = {
 SORTS: Final = tuple(_ORDERS)
 
 
-@dataclass(frozen=True, slots=True)
-class FromMemory:
+class FromMemory(Struct):
     """A value that has no better source than somebody's memory."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogTable:
+class CatalogTable(Struct):
     """One table.
 
     Attributes:
@@ -166,8 +163,7 @@ def _offer_row(offer: Offer, priced_on: str | None, unsure: set[str], *, in_regi
     return [offer.cloud, offer.instance_type, *size, *where, hourly, priced_on, "; ".join(notes)]
 
 
-@dataclass(frozen=True, slots=True)
-class Nowhere:
+class Nowhere(Struct):
     """Why no region is listed for a type: that it is offered nowhere, or (`known` is false) that nobody recorded where."""
 
     reason: str
@@ -211,8 +207,7 @@ def stack_table(models: Sequence[GpuRecord], system: str, day: dt.date) -> Catal
     return CatalogTable(["GPU", "part", "version", "driver", "CUDA", "against it"], rows, data)
 
 
-@dataclass(frozen=True, slots=True)
-class RooflineView:
+class RooflineView(Struct):
     """The roofs of some GPUs, what was measured under them, and both as a table."""
 
     roofs: list[Roof]
@@ -266,7 +261,7 @@ def roofline_of(words: Sequence[str], precisions: Sequence[str], measurement: Me
         raise UsageError(msg, hint="`gpuprov catalog gpus` shows what is known")
     note = f"not known: {', '.join(silent)}" if silent else ""
     rows: list[list[object]] = [[r.gpu, r.precision, r.peak_tflops, r.bandwidth_gb_s, r.threshold] for r in roofs]
-    data = [dataclasses.asdict(roof) for roof in roofs]
+    data = [asdict(roof) for roof in roofs]
     if measurement is None:
         return RooflineView(roofs, (), CatalogTable(_ROOFS, rows, data, note))
     blank: list[object] = [""] * len(_POINTS)
@@ -283,7 +278,7 @@ def _under_roofs(roofs: Sequence[Roof], measurement: Measurement) -> Iterator[tu
             reach = attainable_tflops([r for r in roofs if r.gpu == gpu], point)
             share = round(point.tflops / reach, 3) if reach else None
             figures = (point.label, point.intensity, point.tflops, round(100 * share) if share else "")
-            data = {"gpu": gpu, **dataclasses.asdict(point), "attainable_tflops": reach, "share": share}
+            data = {"gpu": gpu, **asdict(point), "attainable_tflops": reach, "share": share}
             yield [gpu, point.precision or "memory", "", "", "", *figures], data
 
 
@@ -292,8 +287,7 @@ def _unsure_sources() -> set[str]:
     return {key for key, source in clouds.sources().items() if source.grade == "memory"}
 
 
-@dataclass(frozen=True, slots=True)
-class Age:
+class Age(Struct):
     """How old a part of the catalog is.
 
     Attributes:

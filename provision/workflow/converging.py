@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGINT, signal
 from typing import Final
@@ -27,14 +26,14 @@ from provision.converge.there import SignedBundle, converge_there
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.structs import Struct
 from provision.workflow.session import Say, Session
 
 _LASTS_S: Final = 24 * 3600
 _MOST_SERIAL: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Converging:
+class Converging(Struct):
     """One run of roles on one host; as `converge.run.converge` takes it, with the profile pinned to its lock."""
 
     target: Target

@@ -1,16 +1,15 @@
 """`cost`: what the machines have cost so far and may cost until they end, one by one and in sums."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from provision.structs import Struct
 from provision.workflow.ls import Inventory, InventoryRow
 
 OF_TAG = "tag:"
 """What stands before the key of a tag that machines are summed up by."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostSum:
+class CostSum(Struct):
     """The cost of some machines together.
 
     Attributes:
@@ -27,8 +26,7 @@ class CostSum:
     unpriced: int
 
 
-@dataclass(frozen=True, slots=True)
-class CostReport:
+class CostReport(Struct):
     """Machines, their sums by owner or another key, the sum of all, and what could not be asked."""
 
     rows: tuple[InventoryRow, ...]

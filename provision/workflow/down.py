@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from provision.clouds.base import has_tags
 from provision.launch.lifecycle import destroy, is_gone
@@ -10,12 +9,12 @@ from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
 from provision.launch.sweep import Leftover, clear_away, leftovers
 from provision.rehearsal import control
+from provision.structs import Struct
 from provision.workflow.search import local_profiles, regions, search
 from provision.workflow.session import Say, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Leftovers:
+class Leftovers(Struct):
     """What `sweep` would remove, with the clouds that have it; and what did not answer → whether something of ours may be there unseen."""
 
     ours: Ours

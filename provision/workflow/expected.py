@@ -1,17 +1,16 @@
 """How long `up` takes: measured by every run that launched a machine and proved it, and told to the next one of the same kind."""
 
 import statistics
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from provision.launch.journal import Journal
+from provision.structs import Struct, asdict
 
 _LONGEST_S: Final = 1e6
 _LAST: Final = 5  # runs that count: a cloud and a package mirror change
 
 
-@dataclass(frozen=True, slots=True)
-class RunKind:
+class RunKind(Struct):
     """What runs must have in common to take about as long: the profile, the cloud, whether it is embedded, what was left out, the count."""
 
     profile_digest: str
@@ -21,8 +20,7 @@ class RunKind:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedTime:
+class ExpectedTime(Struct):
     """The median of earlier runs: its seconds, and of how many runs."""
 
     seconds: float

@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from provision.clouds.base import parsed_deadline
@@ -12,6 +11,7 @@ from provision.host.sshconfig import alias_of
 from provision.launch.journal import Machine, Record
 from provision.profile.locked import Lock, pin, recorded
 from provision.profile.model import Profile
+from provision.structs import Struct
 from provision.verify.kept import KeptVerdict, KeptVerdicts
 from provision.workflow.session import Session
 
@@ -96,8 +96,7 @@ def _changes(session: Session) -> dict[str, dt.datetime]:
     return last
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
+class _Judge(Struct):
     """Decides whether hosts count as proven; `changes` says when each was changed last."""
 
     session: Session

@@ -1,6 +1,5 @@
 """`fleet`: groups of machines that the cloud itself launches, heals and rolls; each member verifies itself before it serves."""
 
-import dataclasses
 import datetime as dt
 import hashlib
 import secrets
@@ -30,6 +29,7 @@ from provision.profile import load
 from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
 from provision.rehearsal import control
+from provision.structs import Struct, replace
 from provision.workflow.converging import signer
 from provision.workflow.session import Say, Session, silent
 from provision.workflow.up import UpRequest
@@ -38,8 +38,7 @@ _MOST_PROGRAM: Final = 32 << 20
 _EARLIER: Final = 4  # rolls whose profiles are kept
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FleetRequest:
+class FleetRequest(Struct):
     """What `fleet up` gets.
 
     Attributes:
@@ -88,7 +87,7 @@ def own_program(chosen: Path | None) -> bytes | None:
 def _program(session: Session, record: FleetRecord, planned: Plan, chosen: bytes | None, now: int) -> tuple[FleetRecord, bytes]:
     """What members run, and the record that says so: the user's program, or the bundle as it was signed before, while nothing changed."""
     if chosen is not None:
-        return dataclasses.replace(record, program=hashlib.sha256(chosen).hexdigest(), signed_at=0, trust={}), chosen
+        return replace(record, program=hashlib.sha256(chosen).hexdigest(), signed_at=0, trust={}), chosen
     expected = _expectation(record, planned)
 
     def made(at: int) -> MemberProgram:
@@ -100,7 +99,7 @@ def _program(session: Session, record: FleetRecord, planned: Plan, chosen: bytes
     if had and program.digest != record.program:
         program = made(now)
     signed_at = int(program.trust["minimum"])
-    return dataclasses.replace(record, program=program.digest, signed_at=signed_at, trust=dict(program.trust)), program.content
+    return replace(record, program=program.digest, signed_at=signed_at, trust=dict(program.trust)), program.content
 
 
 def _expectation(record: FleetRecord, planned: Plan) -> MemberExpectation:
@@ -186,11 +185,11 @@ def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
         record = _record(request, planned, had.launch_id if had else secrets.token_hex(8), key, now)
         if had is not None:  # a lock that was made anew meanwhile changes nothing: `roll` brings it to the members
             kept: dict[str, Any] = {key: getattr(had, key) for key in ("created_at", "deadline", "lock", "signed_at", "baked")}
-            record = dataclasses.replace(record, **kept, program=record.program or had.program)
+            record = replace(record, **kept, program=record.program or had.program)
         else:
             record = _with_image(session, record, planned, say)
         record, program = _program(session, record, planned, request.program, int(now.timestamp()))
-        if had is not None and dataclasses.replace(record, size=had.size) != had:
+        if had is not None and replace(record, size=had.size) != had:
             msg = f"fleet {name!r} exists with another profile, program, place or store"
             raise NameTakenError(msg, hint=f"`gpuprov fleet roll {name} --profile PROFILE` changes it; another --name makes another")
         fleets.put(record)
@@ -201,12 +200,12 @@ def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
 
 def _with_image(session: Session, record: FleetRecord, planned: Plan, say: Say) -> FleetRecord:
     """The record with the image of ours that its place starts from today; `up` and `roll` choose it, and nothing else does."""
-    machine = order_of(dataclasses.replace(record, baked=""), planned).machine
+    machine = order_of(replace(record, baked=""), planned).machine
     if machine.place is None or machine.place.baked_use == "never":
-        return dataclasses.replace(record, baked="")
+        return replace(record, baked="")
     recipe = recipe_of(planned.profile, planned.lock, without_gpu=record.without_gpu)
     handle = session.connect(rehearsal=record.rehearsal, start=True, say=say)(record.cloud, record.region)
-    return dataclasses.replace(record, baked=image_for(handle, machine, recipe, on_step=say))
+    return replace(record, baked=image_for(handle, machine, recipe, on_step=say))
 
 
 def connected(session: Session, record: FleetRecord, planned: Plan | None, *, start: bool = False, say: Say = silent) -> Fleet:
@@ -255,7 +254,7 @@ def scale(session: Session, name: str, size: int) -> FleetRecord:
     fleets, record, planned = known(session, name)
     place.check_machines(planned.profile, size)
     with session.journal.hold(name):
-        record = dataclasses.replace(record, size=size)
+        record = replace(record, size=size)
         fleets.put(record)
         connected(session, record, planned).size(name, size)
     return record
@@ -281,7 +280,7 @@ def extend(session: Session, name: str, more: dt.timedelta | None, *, say: Say) 
         if record.signed_at and deadline.timestamp() > record.signed_at + LASTS_S:
             msg = f"the members' bundle counts until {dt.datetime.fromtimestamp(record.signed_at + LASTS_S, dt.UTC):%Y-%m-%d %H:%M} UTC"
             raise UsageError(msg, hint=f"`gpuprov fleet roll {name}` signs it anew; then run this again")
-        changed = dataclasses.replace(record, deadline=deadline.isoformat(timespec="seconds"))
+        changed = replace(record, deadline=deadline.isoformat(timespec="seconds"))
         say(f"moving the deadline of {name} to {deadline:%Y-%m-%d %H:%M} UTC")
         fleets.put(changed)
         try:
@@ -318,13 +317,13 @@ def roll(
             msg = f"the profile's first place is {option}, and the fleet is in {record.region} of {record.cloud}"
             raise UsageError(msg, hint="a fleet stays in its region: make another with `gpuprov fleet up --name …`")
         fresh: dict[str, Any] = {"profile": request.profile.dump(), "profile_digest": load.digest(request.profile)}
-        record = dataclasses.replace(record, place=option.index, lock=request.lock.as_dict(), **fresh)
+        record = replace(record, place=option.index, lock=request.lock.as_dict(), **fresh)
     with session.journal.hold(name):
         record, program = _program(session, record, planned, chosen, int(time.time()))
         record = _with_image(session, record, planned, say)
         if record.program != before["program"]:
             others = [each for each in record.earlier if each["program"] not in {before["program"], record.program}]
-            record = dataclasses.replace(record, earlier=[before, *others][:_EARLIER])
+            record = replace(record, earlier=[before, *others][:_EARLIER])
         fleets.put(record)
         fleet = connected(session, record, planned, start=True, say=say)
         try:

@@ -1,17 +1,16 @@
 """Which members of a fleet failed, and at what: also those that the cloud has ended since, whose evidence alone is left."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from provision.clouds.fleet import PostedEvidence
 from provision.converge.failed_member import FailedTask, failed_task
+from provision.structs import Struct
 
 _WORDS_CHARS: Final = 300
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberFailures:
+class MemberFailures(Struct):
     """Members that failed with one program in one way.
 
     Attributes:

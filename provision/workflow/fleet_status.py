@@ -4,7 +4,6 @@ None of the three counts for another. Where two of them disagree, the disagreeme
 """
 
 import asyncio
-import dataclasses
 import functools
 import json
 import random
@@ -26,6 +25,7 @@ from provision.launch.fleets import FleetRecord
 from provision.launch.plan import Plan
 from provision.profile.locked import Lock, pin, recorded
 from provision.profile.model import Profile
+from provision.structs import Struct, replace
 from provision.verify.facts.file import parse
 from provision.verify.finding import Report
 from provision.verify.fleet import verify
@@ -39,8 +39,7 @@ _PROBE_S: Final = 120.0
 _NAMED: Final = 5
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberStatus:
+class MemberStatus(Struct):
     """One member in the words of the cloud, of the machine itself, and of whoever looked; they are never merged.
 
     Attributes:
@@ -65,8 +64,7 @@ class MemberStatus:
     failed_task: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FleetStatus:
+class FleetStatus(Struct):
     """A fleet as the cloud and its members have it.
 
     Attributes:
@@ -81,8 +79,7 @@ class FleetStatus:
     failed: tuple[MemberFailures, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _OwnWord:
+class _OwnWord(Struct):
     """What a member posted, judged here.
 
     Attributes:
@@ -151,7 +148,7 @@ def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -
 
 
 def _other_image(session: Session, record: FleetRecord, planned: Plan) -> str:
-    machine = order_of(dataclasses.replace(record, baked=""), planned).machine
+    machine = order_of(replace(record, baked=""), planned).machine
     if machine.place is None or machine.place.baked_use == "never":
         return ""
     recipe = baked.recipe_of(planned.profile, planned.lock, without_gpu=record.without_gpu)

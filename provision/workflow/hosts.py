@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from provision.host.ssh import Target
 from provision.paths import playbooks_dir
 from provision.profile.locked import Lock, pin, recorded
 from provision.profile.model import Profile
+from provision.structs import Struct
 from provision.verify.fleet import Expectation
 from provision.workflow.session import Session
 
@@ -31,8 +31,7 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HostNames:
+class HostNames(Struct):
     """Hosts as a user names them.
 
     Attributes:

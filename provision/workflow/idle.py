@@ -4,11 +4,11 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from provision.errors import EXIT_OK, UsageError
+from provision.structs import Struct
 from provision.watch.idle import Occupation
 from provision.watch.state import Watched, WatchedHost
 from provision.workflow import down, power
@@ -28,8 +28,7 @@ class IdleAction(StrEnum):
     """End the members of a fleet that are idle, and let it have so many fewer."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdleRequest:
+class IdleRequest(Struct):
     """What is waited for, and what is done then.
 
     Attributes:

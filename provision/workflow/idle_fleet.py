@@ -1,6 +1,5 @@
 """`idle` for a fleet. The action is on the group: a member that powered itself off would be replaced for ever."""
 
-import dataclasses
 import tempfile
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from provision.errors import EXIT_OK, GpuprovError, InstanceNotFoundError, Usage
 from provision.host.way import actual
 from provision.launch.fleets import FleetRecord, Fleets
 from provision.launch.plan import Plan
+from provision.structs import replace
 from provision.watch.state import WatchedHost
 from provision.workflow.fleet import connected, down, known
 from provision.workflow.fleet_status import member_target
@@ -80,7 +80,7 @@ def act(session: Session, request: IdleRequest, members: Sequence[FleetMember], 
         if not leave:
             return []
         say(f"ending {len(leave)} members of {request.name}, which has {view.size}")
-        fleets.put(dataclasses.replace(record, size=view.size - len(leave)))
+        fleets.put(replace(record, size=view.size - len(leave)))
         fleet.shrink(request.name, leave)
     return [f"ended {member.name or member.id}, a member of {request.name}" for member in leave]
 

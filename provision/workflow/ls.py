@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from provision import clouds
 from provision.clouds.base import Instance, has_tags, parsed_deadline
@@ -15,12 +14,12 @@ from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
 from provision.profile.model import Profile
 from provision.rehearsal import control
+from provision.structs import Struct, field, replace
 from provision.workflow.search import local_profiles, regions
 from provision.workflow.session import Say, Session
 
 
-@dataclass(frozen=True, slots=True)
-class InventoryRow:
+class InventoryRow(Struct):
     """One machine, or one launch whose outcome is not known (`state` is then `launching?`).
 
     Attributes:
@@ -62,8 +61,7 @@ class InventoryRow:
     fleet: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct):
     """What exists, and what could not be asked.
 
     Attributes:

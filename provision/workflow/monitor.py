@@ -8,13 +8,13 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, InstanceNotFoundError, UsageError
 from provision.launch.cost import hourly_of
 from provision.profile.locked import Lock, recorded
+from provision.structs import Struct
 from provision.watch import dcgm
 from provision.watch.idle import IdleVerdict, IdleWatch, Occupation
 from provision.watch.run import all_answered, watch
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Listener = Callable[[str, Sample | Lost, float], None]
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorRequest:
+class MonitorRequest(Struct):
     """What is watched, and until when.
 
     Attributes:
@@ -49,8 +48,7 @@ class MonitorRequest:
     prometheus: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorResult:
+class MonitorResult(Struct):
     """What came of it: the verdicts of `idle_s`, where that was asked, and the exit code."""
 
     idle: dict[str, IdleVerdict]

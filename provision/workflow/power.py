@@ -5,7 +5,6 @@ import contextlib
 import datetime as dt
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from provision import clouds
@@ -18,6 +17,7 @@ from provision.host.ssh import execute
 from provision.host.way import actual, directives, phrase
 from provision.launch import cost, lifecycle
 from provision.profile.network import Network
+from provision.structs import Struct, replace
 from provision.workflow.console import explained
 from provision.workflow.search import LaunchMachines, launch_machines
 from provision.workflow.session import Say, Session
@@ -30,8 +30,7 @@ _OFF: Final = {"stopped", "stopping"}
 _TIMER: Final = "/etc/systemd/system/gpuprov-deadline.timer"
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(Struct):
     """A deadline after it was moved.
 
     Attributes:
@@ -46,16 +45,14 @@ class Extension:
     timers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartedMachines:
+class StartedMachines(Struct):
     """The machines after a start; `empty_disk` is where the data disk of one that was off is mounted, if it is inside the machine."""
 
     instances: list[Instance]
     empty_disk: str
 
 
-@dataclass(frozen=True, slots=True)
-class EmptiedDisk:
+class EmptiedDisk(Struct):
     """What a stop empties: the data disk of a machine with what the host says is on it, or disks inside it that have no known mount."""
 
     machine: str

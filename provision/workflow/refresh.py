@@ -4,7 +4,6 @@ The parts are independent. One that fails keeps its old data and is reported; th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from provision import clouds
@@ -24,12 +23,12 @@ from provision.errors import (
 from provision.profile import load, names
 from provision.profile.model import Profile
 from provision.profile.packages import Names, system_of
+from provision.structs import MutableStruct, field
 
 Say = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class RefreshResult:
+class RefreshResult(MutableStruct):
     """What a refresh did.
 
     Attributes:

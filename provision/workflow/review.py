@@ -1,6 +1,5 @@
 """`review`: the bundle that others decide on, or what changed since an earlier one."""
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from provision.launch.ask import ask_clouds
@@ -16,11 +15,11 @@ from provision.review.identities import ReadIdentities
 from provision.review.policy import PolicyFile
 from provision.review.tree import Review
 from provision.review.where import Organisation
+from provision.structs import Struct, replace
 from provision.workflow.session import ProfileSource, Say, today
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewResult:
+class ReviewResult(Struct):
     """A review, and what was written.
 
     Attributes:

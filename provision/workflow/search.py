@@ -1,7 +1,6 @@
 """Where the things of a launch are looked for: in the regions of its record, or wherever anything of ours can be."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from provision.clouds.base import Instance, NotSetUpError
 from provision.errors import CredentialsExpiredError, CredentialsMissingError, HostUnreachableError
@@ -14,11 +13,11 @@ from provision.profile import load
 from provision.profile.locked import recorded
 from provision.profile.model import Profile
 from provision.profile.network import Network
+from provision.structs import Struct
 from provision.workflow.session import Say, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct):
     """The clouds, the (cloud, region) pairs to look in, and the record of the launch if there is one here."""
 
     ours: Ours
@@ -26,8 +25,7 @@ class Search:
     record: Record | None
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchMachines:
+class LaunchMachines(Struct):
     """The machines of one launch, at least one of them, with the clouds that have them.
 
     Attributes:

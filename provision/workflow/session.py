@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from provision.launch.journal import Journal, Record, check_name
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
+from provision.structs import Struct
 
 if TYPE_CHECKING:
     from provision.host.ssh import Target
@@ -38,8 +38,7 @@ def rehearsal_folder(state: Path) -> Path:
     return state / "rehearsal"
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSource:
+class ProfileSource(Struct):
     """A profile's file with the lock that goes with it.
 
     Attributes:
@@ -60,8 +59,7 @@ class ProfileSource:
         return cls(path, paths.read_bounded(path, load.MAX_BYTES), profile, lockfile.find_or_build(path, profile, today()))
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct):
     """This user's gpuprov on this machine."""
 
     state: Path

@@ -4,9 +4,7 @@ import datetime as dt
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from provision import paths
 from provision.concurrent import run_until
@@ -18,16 +16,16 @@ from provision.host.ssh import Target
 from provision.mirror.folder import CarriedFolder
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
+from provision.structs import Struct
+from provision.verify.ahead import EarlyObservations
 from provision.verify.finding import Report
 from provision.verify.fleet import verify
+from provision.verify.observe import SET_UP_S
 from provision.workflow.converging import Converging, converge_host
 from provision.workflow.session import Say, Session
 
-_PROBE_S: Final = 120
 
-
-@dataclass(frozen=True, slots=True)
-class SetupRequest:
+class SetupRequest(Struct):
     """What should hold on one host, and how far to go for it.
 
     Attributes:
@@ -57,8 +55,7 @@ class SetupRequest:
     carried: CarriedFolder | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SetupResult:
+class SetupResult(Struct):
     """One host at the end: the last report, the roles that ran, the folder with what Ansible wrote, and what the preflight warned of."""
 
     report: Report
@@ -75,14 +72,15 @@ def set_up(
     on_task: Callable[[Progress], None],
     stop: threading.Event | None = None,
     shared: SharedRuns | None = None,
+    ahead: EarlyObservations | None = None,
 ) -> SetupResult:
     """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
 
     `stop` ends the run on the host, for a caller that gets a Ctrl-C in another thread; KeyboardInterrupt is raised then.
-    `shared` is that of all hosts of the caller.
+    `shared` is that of all hosts of the caller, and `ahead` has the first observation where it began already.
     """
     say("observing the host")
-    report = observe(request, session.measurements, stop)
+    report = observe(request, session.measurements, stop, ahead)
     roles = needed_roles(request, report)
     if not roles:
         say("nothing to set up")
@@ -122,12 +120,14 @@ def set_up(
     return SetupResult(report, tuple(roles), done.run_dir, done.warnings)
 
 
-def observe(request: SetupRequest, measurements: Path, stop: threading.Event | None = None) -> Report:
+def observe(
+    request: SetupRequest, measurements: Path, stop: threading.Event | None = None, ahead: EarlyObservations | None = None
+) -> Report:
     """What holds on the host now, from one round trip and what `gpuprov bench` measured there."""
     profile = pin(request.profile, request.lock)
     if profile.verify.tier == "quick":  # what no check looks at would never be set up
         profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": "standard"})})
-    work = verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=_PROBE_S, measurements=measurements)
+    work = verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=SET_UP_S, measurements=measurements, ahead=ahead)
     return run_until(work, stop)
 
 

@@ -4,7 +4,6 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from provision.concurrent import each_to_its_end
@@ -20,6 +19,7 @@ from provision.errors import (
     InternalError,
     PlaybookFailedError,
 )
+from provision.structs import Struct
 from provision.workflow.session import Say
 
 Subject = TypeVar("Subject")
@@ -40,8 +40,7 @@ def reason(error: GpuprovError) -> str:
     return f"{error.code} ({kind})" if kind not in {"", "other"} else error.code
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes(Generic[Result]):
+class Outcomes(Struct, Generic[Result]):
     """What came of each host: the results of those that are set up, and the error of each other one, by its name."""
 
     proven: list[Result]

@@ -6,13 +6,13 @@ import asyncio
 import datetime as dt
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from provision.errors import FileRefusedError, HostUnreachableError, InterruptedRunError, ProbeFailedError, UsageError
 from provision.host.ssh import Target, execute
 from provision.host.transfer import pull, push
+from provision.structs import Struct
 from provision.watch.trace import remote
 from provision.watch.trace.remote import Surroundings, TraceOptions, TraceState
 
@@ -25,8 +25,7 @@ _STARTING: Final = 20  # answers without a process: it is not going to start
 Say = Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct):
     """What came back: the folder here, the files in it, and how the program ended: its code and its last line."""
 
     folder: Path

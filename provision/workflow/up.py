@@ -7,7 +7,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +35,7 @@ from provision.profile.exact import refuse_vanished
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.where import Organisation
+from provision.structs import Struct, field
 from provision.workflow import expected
 from provision.workflow.console import explained
 from provision.workflow.expected import ExpectedTime
@@ -52,8 +52,7 @@ CONSOLE_S: Final = 900  # a cloud may show the console some minutes after the bo
 READY_S: Final = 900  # cloud-init and sshd of a slow image
 
 
-@dataclass(frozen=True, slots=True)
-class UpRequest:
+class UpRequest(Struct):
     """What one `up` is to do.
 
     Attributes:
@@ -90,8 +89,7 @@ class UpRequest:
         place.check_machines(self.profile, self.count)
 
 
-@dataclass(frozen=True, slots=True)
-class ProvenHost:
+class ProvenHost(Struct):
     """One machine at the end of `up`."""
 
     instance: Instance
@@ -173,8 +171,7 @@ def up(
         return hosts
 
 
-@dataclass(frozen=True, slots=True)
-class _Machines:
+class _Machines(Struct):
     """What is done with each machine of a launch; none waits for another."""
 
     session: Session

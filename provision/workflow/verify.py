@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.review.where import Organisation
+from provision.structs import Struct
 from provision.verify import drift, evidence, record
 from provision.verify.ahead import EarlyObservations
 from provision.verify.bench.record import measured
@@ -44,8 +44,7 @@ _GROUP: Final = "the hosts together"
 Watch = Callable[[list[str]], Callable[[str, Report | None], None]]
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyRequest:
+class VerifyRequest(Struct):
     """What is verified, and how; see `verify.fleet.verify_all`.
 
     Attributes:
@@ -77,8 +76,7 @@ class VerifyRequest:
     together: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(Struct):
     """What came of a `verify`.
 
     Attributes:

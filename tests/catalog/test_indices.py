@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from provision.catalog import indices
 from provision.catalog.package_versions import Repository
 from provision.errors import IndexUnreachableError
+from provision.structs import replace
 from tests.converge.repository import Package, RpmRepository
 from tests.converge.repository import Repository as AptRepository
 

@@ -5,7 +5,6 @@ The sources are in docs/sources/stack.md and docs/sources/clouds.md.
 
 import datetime as dt
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from provision.catalog.rules import ClockRequest
 from provision.clouds import search
 from provision.clouds.aws import data as aws
 from provision.errors import StackConflictError
+from provision.structs import replace
 from tests.clouds.offers import why_not_aws, why_not_gcp
 
 TODAY = dt.date(2026, 11, 21)

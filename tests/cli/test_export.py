@@ -3,12 +3,12 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from provision.launch.chain import Chain
+from provision.structs import replace
 from tests.cli.conftest import Call
 from tests.engines.proven import Proven, proven
 from tests.verify.sshd import Endpoint

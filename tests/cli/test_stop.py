@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import io
 import json
@@ -20,6 +19,7 @@ from provision.launch.journal import Machine, Pending, Record
 from provision.profile import load
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.structs import replace
 from provision.workflow import power
 from provision.workflow.session import Session
 from tests.cli.conftest import Call, launch, rows
@@ -128,7 +128,7 @@ def recorded(*, rehearsal: bool = False, confirmed: bool = True) -> Record:
     record = Record("x", "0" * 32, rehearsal, profile.dump(), load.digest(profile), now, "2026-11-22T08:00:00+00:00")
     machine = Machine("x", "i-1", "aws", "ap-southeast-1")
     more: dict[str, Any] = {"machines": (machine,), "had": (attempt,)} if confirmed else {"pending": attempt}
-    record = dataclasses.replace(record, touched=(("aws", "ap-southeast-1"),), **more)
+    record = replace(record, touched=(("aws", "ap-southeast-1"),), **more)
     Session.open().journal.put(record)
     return record
 
@@ -164,7 +164,7 @@ def test_without_credentials_one_region_of_each_cloud_is_asked(call: Call, monke
 
 
 def test_a_misspelt_name_gets_the_nearest_one(call: Call) -> None:
-    Session.open().journal.put(dataclasses.replace(recorded(), name="t4-train", machines=()))
+    Session.open().journal.put(replace(recorded(), name="t4-train", machines=()))
     code, _, err = call("ssh", "t4-trian")
     assert (code, "no instance called 't4-trian' was launched from here; did you mean 't4-train'?" in err) == (2, True), err
 

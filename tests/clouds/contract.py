@@ -11,7 +11,7 @@ import datetime as dt
 import ipaddress
 import uuid
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -29,6 +29,7 @@ from provision.errors import (
     QuotaExceededError,
     ThrottledError,
 )
+from provision.structs import replace
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
 OWNER = "isa@example.org"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +21,7 @@ from provision.clouds.gcp import fleet_requests as gcp_fleet
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.requests import properties
 from provision.errors import CloudUnsupportedError, GpuprovError
+from provision.structs import replace
 from tests.clouds.aws import orders as aws_orders
 from tests.clouds.gcp import orders as gcp_orders
 
@@ -199,7 +199,7 @@ def test_a_baked_image_changes_the_image_alone(cloud: str, name: str) -> None:
     said, more, _ = cases[name]
     order = an_order(said, more)
     alone, member = pair(order)
-    for before, after in zip((alone, member), pair(dataclasses.replace(order, baked=IMAGE)), strict=True):
+    for before, after in zip((alone, member), pair(replace(order, baked=IMAGE)), strict=True):
         of_image = {BOOT, "ImageId", "metadata.gpuprov-tags", "ClientToken", "labels.gpuprov-attempt"}
         changed = {path for path in differing(before, after) if not path.startswith("TagSpecifications.")}
         assert {re.sub(r"^disks\.\d\.initialize_params\.labels", "labels", path) for path in changed} <= of_image

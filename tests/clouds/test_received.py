@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from provision.clouds.aws.access import AwsAccess
 from provision.clouds.received import Received
 from provision.errors import CloudUnreachableError
 from provision.rehearsal.control import Rehearsal
+from provision.structs import replace
 from tests.clouds.aws.rig import AwsRig
 from tests.clouds.digitalocean.rig import DigitalOceanRig
 from tests.clouds.gcp.rig import GcpRig

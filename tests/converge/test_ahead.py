@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 import shlex
@@ -21,6 +20,7 @@ from provision.launch.journal import Journal
 from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
+from provision.structs import asdict, replace
 from provision.workflow.converging import Converging, converge_host
 from provision.workflow.session import Session
 from tests.wheel_index import Index
@@ -147,8 +147,8 @@ def test_the_set_up_waits_for_downloads_that_go_on(boot: Boot, profile: Profile,
 def test_apt_takes_nothing_from_a_repository_whose_key_is_not_the_one_of_the_lock(boot: Boot) -> None:
     lab, program = boot.lab, Path(ahead.__file__).read_text()
     lab.shell("sudo rm -f /var/cache/apt/archives/*.deb")
-    wrong = dataclasses.replace(asked(boot.index, boot.repository, "0" * 40), wheels=())
-    words = json.dumps({**dataclasses.asdict(wrong), "environment": {}})
+    wrong = replace(asked(boot.index, boot.repository, "0" * 40), wheels=())
+    words = json.dumps({**asdict(wrong), "environment": {}})
     lab.shell(f"echo {shlex.quote(words)} > asked.json")
     said = lab.shell(f"sudo python3 -Ic {shlex.quote(program)} asked.json 2>&1")
     assert "packages: Command" in said

@@ -27,6 +27,7 @@ from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
+from provision.structs import replace
 from provision.workflow.session import Session
 from provision.workflow.setup import SetupRequest, SetupResult, set_up
 
@@ -79,7 +80,7 @@ def world(el_lab: Lab, profile: Profile, tmp_path_factory: pytest.TempPathFactor
     theirs = [name for role in CHOSEN for name in made.packages.get(role, ())]
     first, *others = packages(theirs, made.driver.branch, made.cuda.version)
     # One depends on another, which nobody asks for; and there is one that nobody needs.
-    small = [dataclasses.replace(first, needs=(DEPENDENCY,)), *others, Package(DEPENDENCY, "1"), Package("unwanted", "1")]
+    small = [replace(first, needs=(DEPENDENCY,)), *others, Package(DEPENDENCY, "1"), Package("unwanted", "1")]
     small += [Package("epel-release", "9"), Package("python3-dnf-plugin-versionlock", "4")]
     repository.add(small, {made.driver.stream: list(made.driver.packages), "nvidia-driver:latest": []})
     yield World(repository, asked, pinned(asked, tmp_path_factory.mktemp("overlay")), [])

@@ -6,7 +6,6 @@ What each role leaves on disk is looked at by our probe and by testinfra, which 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
 import pytest
 import testinfra
@@ -15,6 +14,7 @@ from provision.converge.progress import Progress
 from provision.errors import PlaybookFailedError
 from provision.profile.lock import build
 from provision.rehearsal import rootfs
+from provision.structs import replace
 
 from .conftest import SOURCES, Host
 from .repository import KERNEL, Repository, packages

@@ -1,7 +1,6 @@
 """The probe on a real host: what it leaves is nothing, as root and as a plain user; and an nvidia-smi that hangs costs its own fact."""
 
 import asyncio
-import dataclasses
 import hashlib
 import os
 import stat
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from provision.cli import main
+from provision.structs import replace
 from provision.verify.facts import Facts
 from provision.verify.facts.system import IdentityFacts, KernelFacts
 from provision.verify.observe import observe
@@ -112,7 +112,7 @@ def changed(before: dict[str, tuple[object, ...]], after: dict[str, tuple[object
 
 
 def look(machine: Lab, user: str, timeout_s: float = 60) -> Facts:
-    return asyncio.run(observe(dataclasses.replace(machine.target, name=user, destination=user), timeout_s=timeout_s))
+    return asyncio.run(observe(replace(machine.target, name=user, destination=user), timeout_s=timeout_s))
 
 
 def login(machine: Lab, user: str) -> None:

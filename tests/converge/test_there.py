@@ -13,7 +13,6 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from provision.host.ssh import LOCALHOST, Target
 from provision.host.sshconfig import SshHome
 from provision.launch.journal import Journal
 from provision.review.sign import signature_of
+from provision.structs import replace
 from provision.workflow import converging
 from provision.workflow.session import Session
 from tests.waiting import until

@@ -15,6 +15,7 @@ from provision.host.sshconfig import SshHome
 from provision.launch.journal import Machine, Record
 from provision.profile import load
 from provision.profile.model import Profile
+from provision.structs import replace
 from provision.verify.evidence import Conditions
 from provision.verify.fleet import Expectation, HostVerification
 from provision.verify.judge import Selection, judge
@@ -61,7 +62,7 @@ class Proven:
         """The pool with other facts of its first host, such as no proof that holds could have."""
         read = self.pool()
         first, *rest = read.hosts
-        return dataclasses.replace(read, hosts=(dataclasses.replace(first, facts=good.facts(**changes)), *rest))
+        return replace(read, hosts=(replace(first, facts=good.facts(**changes)), *rest))
 
     def files(self, engine: str, *names: str) -> dict[str, str]:
         return ENGINES[engine].render(self.pool(*names))

@@ -1,12 +1,12 @@
 """What a format may read of a host: what was observed, or an error that names the host."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from provision.engines.base import HostUnprovenError
 from provision.errors import UsageError
+from provision.structs import replace
 from tests.engines.proven import Proven
 from tests.verify import good
 
@@ -63,7 +63,7 @@ def test_device_files_are_as_many_as_gpus(desk: Proven) -> None:
 def test_hosts_without_a_network_in_common_are_refused(desk: Proven) -> None:
     read = desk.pool()
     first, second = read.hosts
-    elsewhere = dataclasses.replace(read, hosts=(first, dataclasses.replace(second, place=("aws", "us-west-2"))))
+    elsewhere = replace(read, hosts=(first, replace(second, place=("aws", "us-west-2"))))
     with pytest.raises(UsageError, match="several networks: aws us-east-1, aws us-west-2"):
         _ = elsewhere.private_addresses
     desk.verified("gp-2", machine__address="10.0.0.11")

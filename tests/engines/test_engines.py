@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shlex
@@ -19,6 +18,7 @@ import yaml
 
 from provision.engines import ENGINES
 from provision.errors import UsageError
+from provision.structs import replace
 from tests.engines.proven import ROOT, Proven, ask, engine, proven
 from tests.verify import good
 from tests.waiting import until
@@ -263,7 +263,7 @@ class TestSlurm:
         eight = [f"/dev/nvidia{number}" for number in (0, 1, 2, 3, 5, 6, 7, 9)]
         device = good.GOOD["nvml"]["devices"][0]
         many = desk.with_facts(gpu__nodes=eight, nvml__devices=[device] * 8, machine__address="10.0.0.11")
-        files = ENGINES["slurm"].render(dataclasses.replace(many, hosts=many.hosts[:1]))
+        files = ENGINES["slurm"].render(replace(many, hosts=many.hosts[:1]))
         assert "File=/dev/nvidia[0-3,5-7,9]\n" in files["gres.conf"]
         for node in eight:
             (folder / Path(node).name).symlink_to("/dev/null")  # Slurm looks at the device

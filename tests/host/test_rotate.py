@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -20,6 +20,7 @@ from provision.host.rotate import rotate
 from provision.host.ssh import execute
 from provision.host.sshconfig import SshHome
 from provision.rehearsal import control
+from provision.structs import replace
 from tests.clouds.digitalocean.orders import order as some
 from tests.embedded import Embedded
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.structs import asdict
 from tests.embedded import Embedded
 from tests.launch.memory import launcher, memory  # noqa: F401 - fixtures
 

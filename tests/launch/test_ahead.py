@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.locked import LockedBuild, LockedExtra, LockedPython, LockedRepository
 from provision.profile.model import Profile
+from provision.structs import replace
 from tests.certificates import AUTHORITY
 from tests.launch.conftest import TODAY
 
@@ -69,7 +69,7 @@ def test_each_order_has_them_but_of_a_baked_image_and_where_no_index_is_reached(
     assert place.downloads == of() == ordered(place)
     assert ordered(place, baked="ami-0") is None
     assert ordered(place, begins_early=False) is None
-    assert ordered(dataclasses.replace(place, downloads=None)) is None
+    assert ordered(replace(place, downloads=None)) is None
 
 
 # --- each part of a lock ------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 import time
@@ -25,6 +24,7 @@ from provision.launch.journal import Pending, Record
 from provision.launch.launcher import Launcher
 from provision.launch.patience import Patience
 from provision.launch.place import Attempt
+from provision.structs import replace
 from tests.launch.memory import Memory, machine, thing
 from tests.launch.test_plan import AWS, GCP, planned
 
@@ -329,7 +329,7 @@ def test_every_row_says_what_was_asked_for_where_and_what_came_of_it(memory: Mem
     launcher.ensure(LaunchRequest(planned(places, limit=0.7), "key", count=2, minimum=2))
     assert all(0 <= a.seconds < 60 for a in launcher.attempts)
     why = "0.844 USD/h is over limits.price_per_hour_usd 0.70"
-    assert [dataclasses.replace(a, seconds=0.0) for a in launcher.attempts] == [
+    assert [replace(a, seconds=0.0) for a in launcher.attempts] == [
         Attempt("aws", "ap-east-1", "", "g4dn.xlarge", "on-demand", "skipped", why, 0.0, 1),
         Attempt("aws", "us-east-1", "", "g4dn.xlarge", "on-demand", "quota-exceeded", "too small", 0.0, 2),
         Attempt("aws", "eu-west-1", "eu-west-1b", "g4dn.xlarge", "on-demand", "launched", "i-1, i-2", 0.0, 2),
@@ -352,7 +352,7 @@ def test_the_row_of_a_zone_over_the_limit_and_of_an_adopted_machine_name_their_z
     written = record(launcher)
     assert written is not None
     mine = machine("t4-train", cloud="gcp", region="asia-east2", zone="asia-east2-c", type="n1-standard-8", launch_id=written.launch_id)
-    memory[pair].machines = [dataclasses.replace(mine, market="spot", profile_digest=both.profile_sha256)]
+    memory[pair].machines = [replace(mine, market="spot", profile_digest=both.profile_sha256)]
     launcher.ensure(LaunchRequest(both, "key"))
     assert launcher.attempts[-1:] == [Attempt("gcp", "asia-east2", "asia-east2-c", "n1-standard-8", "spot", "adopted", "i-t4-train", 0.0)]
 

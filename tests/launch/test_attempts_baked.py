@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from provision.launch.baked import recipe_of
 from provision.launch.launcher import Launcher
 from provision.launch.patience import Patience
 from provision.launch.plan import Plan
+from provision.structs import replace
 from tests.launch.memory import Memory, machine
 from tests.launch.test_baked import Bakery, BakingCloud, image
 from tests.launch.test_plan import AWS, planned
@@ -102,7 +102,7 @@ def test_without_a_recipe_and_where_the_place_says_never_nobody_is_asked(memory:
     launcher.ensure(LaunchRequest(made, "key"))
     never, _ = asked("never")
     memory[HERE].launches = [[machine("other")]]
-    launcher.ensure(LaunchRequest(dataclasses.replace(never, name="other"), "key", recipe=recipe))
+    launcher.ensure(LaunchRequest(replace(never, name="other"), "key", recipe=recipe))
     assert [order.baked for order in orders(memory, HERE)] == ["", ""]
     assert bakery.orders == []
 
@@ -154,8 +154,8 @@ def test_a_number_whose_machines_have_ended_is_followed_by_the_next(memory: Memo
     gone = machine("t4-train-2", group="t4-train", id="i-2", state="terminated", count=2)
     fresh = machine("t4-train-3", group="t4-train", id="i-3", count=2)
     # The second machine was made and ended: its attempt is one that made machines.
-    known = dataclasses.replace(record.had[0], first=2, count=1, minimum=1)
-    launcher.journal.put(dataclasses.replace(record, had=(*record.had, known)))
+    known = replace(record.had[0], first=2, count=1, minimum=1)
+    launcher.journal.put(replace(record, had=(*record.had, known)))
     memory[HERE].machines, memory[HERE].launches = [left], [[gone], [fresh]]
     memory[HERE].asked.clear()
     machines = launcher.ensure(LaunchRequest(made, "key", count=2, minimum=2))

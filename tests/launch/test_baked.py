@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +15,7 @@ from provision.clouds.baked import BakedImage, BaseImage, Recipe
 from provision.errors import CloudUnsupportedError, GpuprovError, ImageNotFoundError
 from provision.launch.baked import CLEANING, bakery_of, found, image_for, recipe_of
 from provision.launch.plan import draft_order
+from provision.structs import replace
 from tests.launch.memory import MemoryCloud
 from tests.launch.test_plan import AWS, planned
 
@@ -89,8 +89,8 @@ UNFIT = {
     "pending": [image(state="pending")],
     "failed": [image(state="failed")],
     "replaced": [image(deprecated=True)],
-    "another lock": [image(dataclasses.replace(RECIPE, lock="c" * 64))],
-    "without GPU": [image(dataclasses.replace(RECIPE, scope="without-gpu"))],
+    "another lock": [image(replace(RECIPE, lock="c" * 64))],
+    "without GPU": [image(replace(RECIPE, scope="without-gpu"))],
     "another base": [image(digest=RECIPE.digest("ami-other-base"), parts=RECIPE.parts("ami-other-base"))],
     "another line": [image(line="other")],
 }
@@ -144,7 +144,7 @@ def test_the_base_is_that_of_the_order() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "recipe"),
-    [(order("never"), RECIPE), (order("required"), None), (order("if-current"), None), (dataclasses.replace(order(), place=None), RECIPE)],
+    [(order("never"), RECIPE), (order("required"), None), (order("if-current"), None), (replace(order(), place=None), RECIPE)],
 )
 def test_where_no_image_of_ours_may_be_none_is_looked_for(asked: base.Order, recipe: Recipe | None) -> None:
     told: list[str] = []
@@ -194,7 +194,7 @@ def test_a_recipe_has_everything_that_decides_the_content() -> None:
     recipe = recipe_of(made.profile, made.lock, without_gpu=False)
     engine = f"{__version__}, ansible-core {metadata.version('ansible-core')}, cleaning {CLEANING}"
     assert recipe == Recipe("mine", made.profile.owner.email, made.lock.digest, digest(), engine, "whole")
-    assert recipe_of(made.profile, made.lock, without_gpu=True) == dataclasses.replace(recipe, scope="without-gpu")
+    assert recipe_of(made.profile, made.lock, without_gpu=True) == replace(recipe, scope="without-gpu")
 
 
 def test_the_digest_of_the_roles_is_of_all_names_and_contents_in_order(roles: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from provision.launch.edits import Edit, nearest_edits
+from provision.structs import replace
 from tests.launch.test_plan import AWS, GCP, planned
 
 LIMIT, TYPE = "limits.price_per_hour_usd", "places.0.instance_type"
@@ -72,9 +72,9 @@ def test_edits_may_be_for_some_of_the_places() -> None:
 
 
 def test_an_edit_names_the_line_of_its_key() -> None:
-    plan = dataclasses.replace(planned(HK, limit=0.6), lines={LIMIT: 42, "places.0.regions": 15})
+    plan = replace(planned(HK, limit=0.6), lines={LIMIT: 42, "places.0.regions": 15})
     assert [edit.line for edit in nearest_edits(plan)] == [42, 15]
     limit, region = nearest_edits(plan)
     assert str(limit) == "limits.price_per_hour_usd: 0.85 (line 42): g4dn.xlarge in ap-east-1 is within it"
-    assert str(dataclasses.replace(region, line=None)) == "places.0.regions: [us-east-1]: g4dn.xlarge costs 0.553 USD/h there"
+    assert str(replace(region, line=None)) == "places.0.regions: [us-east-1]: g4dn.xlarge costs 0.553 USD/h there"
     assert isinstance(limit, Edit)

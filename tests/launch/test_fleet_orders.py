@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -13,6 +12,7 @@ from provision.clouds.fleet import FleetOrder, FleetPlan
 from provision.errors import CloudUnsupportedError, PriceOverLimitError, UsageError
 from provision.launch.fleet_orders import parsed_store, place_of, planned_fleet
 from provision.launch.plan import Plan, draft_order
+from provision.structs import replace
 from tests.launch.test_plan import AWS, GCP, planned
 
 ACTS: dict[str, Any] = {**AWS, "identity": {"instance_profile": "gpu-node"}}  # within 0.6 USD in the first of its regions alone
@@ -124,7 +124,7 @@ def test_the_policies_are_those_of_one_member_as_the_plan_has_it(
         return policies
 
     monkeypatch.setattr(clouds.fleets(cloud), "plan", plan)
-    made = dataclasses.replace(planned(ACTS, GCP_ACTS), name="mine")
+    made = replace(planned(ACTS, GCP_ACTS), name="mine")
     fleet = planned_fleet(made, store)
     first = next(place for place in made.places if place.cloud == cloud)
     member = draft_order(made.profile, made.profile_sha256, "mine", first)

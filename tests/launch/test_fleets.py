@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import stat
@@ -13,6 +12,7 @@ import pytest
 
 from provision.errors import NameInvalidError, UsageError
 from provision.launch.fleets import FleetRecord, Fleets
+from provision.structs import asdict
 from tests.fuzz.run import Odd, lay
 
 
@@ -103,7 +103,7 @@ def test_what_was_put_is_got_back_whole(fleets: Fleets, fleet: FleetRecord) -> N
 
 
 def test_a_record_says_what_it_lacks_by_default_and_ignores_what_it_does_not_know(fleets: Fleets, folder: Path) -> None:
-    data = dataclasses.asdict(FULL)
+    data = asdict(FULL)
     for key in ("without_gpu", "lock", "signed_at", "trust", "baked", "earlier"):
         del data[key]
     (folder / "train.json").write_text(json.dumps(data | {"of a later release": 1}))
@@ -112,7 +112,7 @@ def test_a_record_says_what_it_lacks_by_default_and_ignores_what_it_does_not_kno
 
 @pytest.mark.parametrize("gone", ["name", "launch_id", "program", "public_key"])
 def test_a_record_without_what_it_must_have_counts_as_none(fleets: Fleets, folder: Path, gone: str) -> None:
-    data = dataclasses.asdict(FULL)
+    data = asdict(FULL)
     del data[gone]
     (folder / "train.json").write_text(json.dumps(data))
     assert fleets.get("train") is None
@@ -147,7 +147,7 @@ def test_a_file_that_is_no_record_counts_as_none_and_hides_no_other(fleets: Flee
     ],
 )
 def test_a_record_with_a_value_of_another_kind_counts_as_none(fleets: Fleets, folder: Path, changes: dict[str, Any]) -> None:
-    whole = dataclasses.asdict(FULL)
+    whole = asdict(FULL)
     (folder / "train.json").write_text(json.dumps(whole))
     assert fleets.get("train") == FULL
     (folder / "train.json").write_text(json.dumps(whole | changes))
@@ -195,7 +195,7 @@ def test_a_fleet_is_forgotten_and_no_other(fleets: Fleets) -> None:
 def test_the_folder_is_its_owner_s_alone_and_no_name_leaves_it(fleets: Fleets, folder: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     outside = folder.parent / "train.json"
-    outside.write_text(json.dumps(dataclasses.asdict(FULL)))
+    outside.write_text(json.dumps(asdict(FULL)))
     before = outside.read_bytes()
     for method in (fleets.get, fleets.drop):
         with pytest.raises(NameInvalidError):

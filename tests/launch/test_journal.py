@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 import os
@@ -15,6 +14,7 @@ import pytest
 from provision.clouds.base import Known
 from provision.errors import NameInvalidError, NameTakenError, UsageError
 from provision.launch.journal import VISIBLE_WITHIN, Journal, Machine, Pending, Record, check_name
+from provision.structs import asdict, replace
 from tests.fuzz.run import Odd, lay
 
 PENDING = Pending(place=1, region="us-east-1", zone="us-east-1a", first=2, count=3, minimum=1)
@@ -124,7 +124,7 @@ def test_a_cloud_is_asked_for_what_was_made_or_tried_there_and_for_nothing_of_an
     owned = {"owner": {"email": "isa@example.org"}}
     made = record(count=4, touched=touched, machines=(EAST, WEST, ASIA), had=(TRIED, LATER), pending=OPEN, profile=owned, created_at=now)
     assert made.known(cloud, region, whole=whole) == Known("train", "f00d", "isa@example.org", machines, attempts)
-    old = dataclasses.replace(made, created_at=(dt.datetime.now(dt.UTC) - VISIBLE_WITHIN).isoformat())
+    old = replace(made, created_at=(dt.datetime.now(dt.UTC) - VISIBLE_WITHIN).isoformat())
     assert old.known(cloud, region, whole=whole) == Known("train", "f00d", "isa@example.org", machines, attempts, young=False)
 
 
@@ -132,7 +132,7 @@ def test_a_cloud_is_asked_for_what_was_made_or_tried_there_and_for_nothing_of_an
 def test_a_launch_of_one_machine_without_an_owner_is_known_by_its_own_name(profile: dict[str, Any]) -> None:
     tried = record(profile=profile, touched=(("aws", "us-east-1"),))
     assert tried.known("aws", "us-east-1", whole=False) == Known("train", "f00d", "", young=False)
-    one = dataclasses.replace(tried, pending=dataclasses.replace(TRIED, count=1))
+    one = replace(tried, pending=replace(TRIED, count=1))
     assert one.known("aws", "us-east-1", whole=False).attempts == (("t-1", "us-east-1a", ("train",)),)
 
 
@@ -145,18 +145,18 @@ def test_a_record_names_its_hosts_and_finds_them() -> None:
 
 
 def test_an_attempt_is_under_way_in_a_region_that_is_noted_once() -> None:
-    tried = record().trying("aws", PENDING).trying("aws", PENDING).trying("gcp", dataclasses.replace(PENDING, region="asia-east1"))
+    tried = record().trying("aws", PENDING).trying("aws", PENDING).trying("gcp", replace(PENDING, region="asia-east1"))
     assert tried.touched == (("aws", "us-east-1"), ("gcp", "asia-east1"))
-    assert tried.pending == dataclasses.replace(PENDING, region="asia-east1")
+    assert tried.pending == replace(PENDING, region="asia-east1")
 
 
 def test_confirmed_machines_end_the_attempt_and_keep_their_addresses() -> None:
-    known = record(pending=PENDING, machines=(dataclasses.replace(ONE, address="203.0.113.1"),))
+    known = record(pending=PENDING, machines=(replace(ONE, address="203.0.113.1"),))
     ten = Machine("train-10", "i-10", "aws", "us-east-1", "203.0.113.10")
     after = known.with_machines([ten, TWO, ONE])
     assert [(m.name, m.address) for m in after.machines] == [("train-1", "203.0.113.1"), ("train-2", ""), ("train-10", "203.0.113.10")]
     assert after.pending is None
-    moved = after.with_machines([dataclasses.replace(ten, address="203.0.113.99")])
+    moved = after.with_machines([replace(ten, address="203.0.113.99")])
     assert [m.address for m in moved.machines] == ["203.0.113.99"]
 
 
@@ -183,7 +183,7 @@ def test_what_was_put_is_got_back_whole(journal: Journal) -> None:
     journal.put(full)
     assert journal.get("train") == full
     assert journal.get("other") is None
-    journal.put(record(pending=dataclasses.replace(PENDING, token="t-1", at="2026-11-21T00:00:00.000+00:00")))
+    journal.put(record(pending=replace(PENDING, token="t-1", at="2026-11-21T00:00:00.000+00:00")))
     read = journal.get("train")
     assert read is not None
     assert read.pending is not None
@@ -191,7 +191,7 @@ def test_what_was_put_is_got_back_whole(journal: Journal) -> None:
 
 
 def test_records_of_the_first_releases_are_read(journal: Journal, tmp_path: Path) -> None:
-    old = {**dataclasses.asdict(record()), "cloud": "aws", "region": "us-east-1", "instance_id": "i-1", "address": "203.0.113.1"}
+    old = {**asdict(record()), "cloud": "aws", "region": "us-east-1", "instance_id": "i-1", "address": "203.0.113.1"}
     for key in ("touched", "pending", "machines", "had", "lock", "count", "minimum"):
         del old[key]
     file = tmp_path / "journal" / "train.json"
@@ -346,7 +346,7 @@ def test_what_is_no_file_is_an_error_and_not_the_absence_of_a_launch(journal: Jo
     ],
 )
 def test_a_record_with_a_value_of_another_kind_counts_as_none(journal: Journal, tmp_path: Path, changes: dict[str, Any]) -> None:
-    whole = json.loads(json.dumps(dataclasses.asdict(record(touched=(("aws", "us-east-1"),), machines=(ONE,), had=(PENDING,)))))
+    whole = json.loads(json.dumps(asdict(record(touched=(("aws", "us-east-1"),), machines=(ONE,), had=(PENDING,)))))
     lay(tmp_path / "journal", {"train.json": json.dumps(whole).encode()})
     assert journal.get("train") == record(touched=(("aws", "us-east-1"),), machines=(ONE,), had=(PENDING,))
     lay(tmp_path / "journal", {"train.json": json.dumps(whole | changes).encode()})
@@ -358,12 +358,12 @@ def test_a_record_with_a_value_of_another_kind_counts_as_none(journal: Journal, 
     [
         ({"count": "1"}, r"\$\.count"),
         ({"launch_id": "../x"}, "an id, a time or a part of the profile"),
-        ({"pending": dataclasses.asdict(dataclasses.replace(PENDING, at="noon"))}, "the time of its attempt"),
+        ({"pending": asdict(replace(PENDING, at="noon"))}, "the time of its attempt"),
     ],
 )
 def test_what_is_wrong_in_a_record_is_said(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Record.read(json.loads(json.dumps(dataclasses.asdict(record()) | changes)))
+        Record.read(json.loads(json.dumps(asdict(record()) | changes)))
 
 
 @pytest.mark.parametrize("raw", [b"[" * 100_000, b"\xff\xfe", b'{"name": "\xff"}', b"9" * 5000])

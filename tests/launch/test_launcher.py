@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -12,6 +11,7 @@ from provision.clouds import base
 from provision.errors import CapacityError, CloudUnreachableError, NameTakenError
 from provision.launch.attempts import LaunchRequest
 from provision.launch.launcher import Launcher
+from provision.structs import replace
 from tests.launch.memory import Memory, machine, thing
 from tests.launch.test_plan import AWS, GCP, planned
 
@@ -236,7 +236,7 @@ def test_a_machine_that_ends_again_and_again_is_replaced_each_time(memory: Memor
         handle.asked.append(("launch", order))
         token, names = order.token(handle.region), [f"t4-train-{order.first + n}" for n in range(order.count)]
         if token in answered:
-            return [dataclasses.replace(answered[token], state="terminated")]
+            return [replace(answered[token], state="terminated")]
         made = [of(cloud, name=n, group="t4-train", id=f"i-{len(answered)}-{n}", count=2, launch_id=order.launch_id) for n in names]
         answered[token] = made[-1]
         return made
@@ -291,7 +291,7 @@ def ended(cloud: str, launch_id: str, **changes: Any) -> base.Thing:
 
 def age(launcher: Launcher, minutes: int) -> None:
     created = (dt.datetime.now(dt.UTC) - dt.timedelta(minutes=minutes)).isoformat()
-    launcher.journal.update("t4-train", lambda record: dataclasses.replace(record, created_at=created))
+    launcher.journal.update("t4-train", lambda record: replace(record, created_at=created))
 
 
 @pytest.mark.parametrize("minutes", [0, 9])
@@ -331,7 +331,7 @@ def test_a_name_of_the_other_kind_of_cloud_is_refused_before_any_call(
     memory: Memory, launcher: Launcher, cloud: str, *, rehearsal: bool
 ) -> None:
     launched(memory, launcher, cloud)
-    launcher.journal.update("t4-train", lambda record: dataclasses.replace(record, rehearsal=rehearsal))
+    launcher.journal.update("t4-train", lambda record: replace(record, rehearsal=rehearsal))
     launcher.rehearsal = not rehearsal
     with pytest.raises(NameTakenError) as caught:
         ensure(launcher, cloud)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from provision.errors import (
 from provision.launch import lifecycle
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.patience import Patience
+from provision.structs import replace
 from tests.launch.memory import ONCE, Memory, machine, thing
 
 HERE, THERE, CLOSED = ("aws", "us-east-1"), ("aws", "eu-west-1"), ("aws", "ap-east-1")
@@ -312,7 +312,7 @@ def test_what_an_attempt_may_have_made_is_waited_for_as_long_as_a_cloud_may_not_
         return ask(name, known)
 
     cloud.things = shown_late  # type: ignore[method-assign]
-    ours = memory.ours(dataclasses.replace(ONCE, shown_s=60.0))
+    ours = memory.ours(replace(ONCE, shown_s=60.0))
     assert lifecycle.destroy(ours, journal, "train", [HERE, GCP]) == ["instance token in us-east-1"]
     assert memory.said[1].startswith("an attempt in us-east-1 was cut off: waiting up to 60 s") or "59 s" in memory.said[1]
 
@@ -350,7 +350,7 @@ def test_a_launch_of_somebody_else_whose_machine_is_not_shown_yet_is_not_taken_a
         return ask(name, known)
 
     cloud.things = shown_late  # type: ignore[method-assign]
-    removed = lifecycle.destroy(memory.ours(dataclasses.replace(ONCE, shown_s=60.0)), journal, "train", [HERE])
+    removed = lifecycle.destroy(memory.ours(replace(ONCE, shown_s=60.0)), journal, "train", [HERE])
     assert removed == [str(group), str(late)]
 
 

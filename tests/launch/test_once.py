@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from provision.errors import (
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.launcher import Launcher
+from provision.structs import replace
 from tests.launch.memory import ONCE, Memory, machine, thing
 from tests.launch.test_plan import AWS, planned
 

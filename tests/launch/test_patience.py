@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, QuotaExceededError, ThrottledError
 from provision.launch.patience import PATIENT, Patience
+from provision.structs import replace
 from tests.clock import Clock, still
 
 THROTTLED, UNANSWERED = ThrottledError("slow down", hint="x"), CloudUnreachableError("no answer", hint="x")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -12,6 +11,7 @@ from provision import clouds
 from provision.clouds.terms import Grant
 from provision.launch.permissions import PlannedPermissions, grant, planned_permissions
 from provision.launch.plan import Plan, draft_order
+from provision.structs import replace
 from tests.launch.test_plan import AWS, GCP, planned
 
 HERE: dict[str, Any] = {**AWS, "regions": ["us-east-1"]}
@@ -105,4 +105,4 @@ def test_a_profile_without_places_asks_for_nothing() -> None:
     made = planned(AWS)
     none = made.profile.model_copy(update={"places": []})
     assert list(planned_permissions(none, "mine", (), ())) == []
-    assert granted(dataclasses.replace(made, places=())).regions == ()
+    assert granted(replace(made, places=())).regions == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -13,6 +12,7 @@ from provision.errors import CapacityError, CloudUnreachableError, NameTakenErro
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Pending, Record
 from provision.launch.launcher import Launcher
+from provision.structs import replace
 from tests.launch.memory import Memory, machine, thing
 from tests.launch.test_plan import AWS, planned
 
@@ -91,7 +91,7 @@ def test_a_later_request_is_repeated_with_its_own_numbers(memory: Memory, launch
     memory[THERE].asked.clear()
     launcher.ensure(LaunchRequest(BOTH, "key", count=3, minimum=1))
     assert orders(memory, THERE) == []
-    launcher.journal.put(dataclasses.replace(begun, machines=record(launcher).machines))
+    launcher.journal.put(replace(begun, machines=record(launcher).machines))
     memory[THERE].machines, memory[THERE].launches = others[:1], [others]
     launcher.ensure(LaunchRequest(BOTH, "key", count=3, minimum=1))
     assert [(order.first, order.count) for order in orders(memory, THERE)] == [(2, 2)]
@@ -101,7 +101,7 @@ def test_a_request_at_a_place_that_is_refused_now_is_not_repeated(memory: Memory
     """Its machines are found by their tags all the same."""
     made = planned(AWS, limit=0.6)  # within it in us-east-1 alone
     begun = cut_off(memory, launcher, made)
-    launcher.journal.put(dataclasses.replace(begun, pending=Pending(0, "ap-east-1", "", 1, 1, 1), touched=(THERE,)))
+    launcher.journal.put(replace(begun, pending=Pending(0, "ap-east-1", "", 1, 1, 1), touched=(THERE,)))
     memory[HERE].launches = [[machine("t4-train")]]
     launcher.ensure(LaunchRequest(made, "key"))
     assert orders(memory, THERE) == []
@@ -159,7 +159,7 @@ def test_an_ended_machine_of_another_name_says_nothing_about_ours(memory: Memory
 def test_machines_that_are_old_and_not_seen_have_ended(memory: Memory, launcher: Launcher) -> None:
     before = complete(memory, launcher)
     long_ago = (dt.datetime.now(dt.UTC) - dt.timedelta(minutes=11)).isoformat()
-    launcher.journal.put(dataclasses.replace(before, created_at=long_ago))
+    launcher.journal.put(replace(before, created_at=long_ago))
     memory[HERE].launches = [[machine("t4-train", id="i-new")]]
     launcher.ensure(LaunchRequest(ONE, "key"))
     assert [order.launch_id == before.launch_id for order in orders(memory)] == [False]
@@ -180,7 +180,7 @@ def test_a_run_that_needs_fewer_machines_writes_down_that_it_does(memory: Memory
 def test_a_launch_with_machines_goes_on_although_no_place_can_be_used_any_more(memory: Memory, launcher: Launcher) -> None:
     before = complete(memory, launcher)
     memory[HERE].machines = [machine("t4-train", launch_id=before.launch_id, profile_digest=before.profile_digest)]
-    dear = dataclasses.replace(ONE, places=planned({**AWS, "regions": ["us-east-1"]}, limit=0.1).places)
+    dear = replace(ONE, places=planned({**AWS, "regions": ["us-east-1"]}, limit=0.1).places)
     assert len(launcher.ensure(LaunchRequest(dear, "key"))) == 1
     launcher.journal.drop("t4-train")
     with pytest.raises(PriceOverLimitError, match="no place of profile t4-train can be launched in"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -12,6 +11,7 @@ from provision.clouds import base
 from provision.errors import CloudUnreachableError
 from provision.launch.journal import Machine, Record
 from provision.launch.sweep import Leftover, clear_away, leftovers
+from provision.structs import replace
 from tests.launch.memory import Memory, MemoryCloud, machine, thing
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -136,7 +136,7 @@ def test_leftovers_are_removed_region_by_region(memory: Memory) -> None:
 def test_things_of_a_launch_whose_machine_is_only_shown_late_are_left_alone(memory: Memory) -> None:
     memory[HERE].left = [thing("security-group")]
     plain = Record("train", "launch-train", False, {}, "", NOW.isoformat(), NOW.isoformat(), touched=(HERE,))  # noqa: FBT003
-    known = dataclasses.replace(plain, machines=(Machine("train", "i-1", *HERE),))
+    known = replace(plain, machines=(Machine("train", "i-1", *HERE),))
     ask, machine_of_it = memory[HERE].things, thing("instance", id="i-1")
 
     def by_id(name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:

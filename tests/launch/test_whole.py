@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -18,6 +17,7 @@ from provision.launch.plan import HOST_KEY, LAUNCH_ID, PUBLIC_KEY, Plan, draft_o
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
+from provision.structs import replace
 from tests.launch.conftest import TODAY
 from tests.launch.memory import Memory, machine
 from tests.launch.test_plan import AWS, GCP, T4, V100, planned
@@ -73,7 +73,7 @@ def test_an_order_has_all_of_its_place_and_of_its_attempt(given: dict[str, Any],
         dt.datetime(2027, 1, 1, tzinfo=dt.UTC), tags, image_id=AMI, place=place.place, downloads=place.downloads,
     )  # fmt: skip
     assert place.downloads is not None
-    assert order(made.profile, "d" * 64, place, **WHERE, **given) == dataclasses.replace(whole, **changes)
+    assert order(made.profile, "d" * 64, place, **WHERE, **given) == replace(whole, **changes)
 
 
 def test_a_spot_order_has_what_is_left_of_the_limit_of_its_own_region() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import shutil
@@ -16,6 +15,7 @@ from provision.errors import IndexUnreachableError
 from provision.mirror.folder import check_folder
 from provision.mirror.refused import MirrorRefusedError
 from provision.profile.load import load
+from provision.structs import replace
 
 from .world import DEPENDENCY, World, world
 
@@ -121,13 +121,13 @@ def test_a_repository_that_another_key_signed_is_not_carried(origins: World, tmp
     (mine, *_) = origins.lock.repositories
     other = origins.lock.model_copy(update={"repositories": (mine.model_copy(update={"fingerprint": "0" * 40}),)})
     with pytest.raises(IndexUnreachableError, match="not signed with its key"):
-        dataclasses.replace(origins, lock=other).fill(tmp_path / "carried")
+        replace(origins, lock=other).fill(tmp_path / "carried")
 
 
 def test_a_package_that_no_repository_has_is_named(origins: World, tmp_path: Path) -> None:
     other = origins.lock.model_copy(update={"packages": {**origins.lock.packages, "base": ("no-such-package",)}})
     with pytest.raises(MirrorRefusedError, match="no-such-package"):
-        dataclasses.replace(origins, lock=other).fill(tmp_path / "carried")
+        replace(origins, lock=other).fill(tmp_path / "carried")
 
 
 def test_a_package_with_another_content_than_the_signed_index_says_is_not_kept(origins: World, tmp_path: Path) -> None:

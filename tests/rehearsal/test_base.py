@@ -1,7 +1,6 @@
 """Each embedded cloud is a folder with the same doors as the others, and a line in the registry."""
 
 import inspect
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def test_no_two_clouds_have_a_setting_of_the_same_name() -> None:
     names = []
     for cloud in EMULATIONS:
         settings = import_module(f"provision.rehearsal.{cloud}.settings")
-        names += [field.name for field in fields(getattr(settings, f"{cloud.title()}Settings"))]
+        names += getattr(settings, f"{cloud.title()}Settings").__struct_fields__
     assert len(names) == len(set(names))
 
 

@@ -9,7 +9,6 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
 from provision.render import render
 from provision.render.base import ProfileSubject as Subject
+from provision.structs import replace
 from tests.waiting import until
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile

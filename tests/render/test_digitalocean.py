@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from provision.clouds.digitalocean.cloud import DigitalOceanCloud
 from provision.rehearsal.control import Rehearsal
 from provision.render import render
 from provision.render.base import ProfileSubject
+from provision.structs import replace
 
 from .cases import DEADLINE, EVIL, GIVEN, profile, subject
 from .hands import Hands, blocks

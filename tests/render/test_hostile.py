@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from provision.clouds.base import OWNER_TAG
 from provision.errors import NameInvalidError, UsageError
 from provision.render import render
 from provision.render.base import ProfileSubject as Subject
+from provision.structs import replace
 
 from .cases import EVIL, GIVEN, subject
 from .hands import Hands, blocks

@@ -8,7 +8,6 @@ import re
 import secrets
 import shutil
 import urllib.request
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
 from provision.render import render
+from provision.structs import replace
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, volumes
 from .cases import subject as make

@@ -12,7 +12,6 @@ import re
 import secrets
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
 from provision.render import render
+from provision.structs import replace
 
 from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS
 from .made import Made, keys_of, rows

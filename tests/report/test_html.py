@@ -1,7 +1,6 @@
 """The page as a file: self-contained, escaped, accessible in what can be read from the markup. What a browser makes of it: test_browser."""
 
 import base64
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -17,6 +16,7 @@ from provision.report import json as json_format
 from provision.report import text as text_format
 from provision.report.base import GLYPHS
 from provision.report.chart import charts
+from provision.structs import replace
 from provision.verify.finding import OUTCOMES, Report
 
 from .examples import CASES, CLEAN, EMPTY, FINDINGS, HOSTILE, MEASURED, ONE, UNKNOWN
@@ -228,7 +228,7 @@ def test_what_was_measured_is_laid_over_the_roofline_of_its_card_and_stands_in_a
 
 
 def test_a_card_that_is_not_known_has_its_figures_and_no_roof() -> None:
-    strange = dataclasses.replace(MEASURED[0], host="strange", card=None)
+    strange = replace(MEASURED[0], host="strange", card=None)
     page = Page(html.render(ONE, CLEAN, charts=charts([*MEASURED, strange])))
     assert len([svg for svg in page.all("svg") if svg.get("role") == "img"]) == 1
     assert "The catalogue has no figures for this card" in page.text

@@ -1,10 +1,9 @@
 """The report for people in a terminal."""
 
-import dataclasses
-
 import click
 
 from provision.report import text
+from provision.structs import replace
 from provision.verify.finding import OUTCOMES
 
 from .examples import CASES, CLEAN, FINDINGS, HOSTILE, ONE, UNKNOWN
@@ -58,5 +57,5 @@ def test_hosts_on_which_all_is_well_need_no_table() -> None:
 
 
 def test_what_does_not_apply_somewhere_is_no_reason_for_a_row() -> None:
-    elsewhere = dataclasses.replace(CLEAN, findings=(FINDINGS[0]._replace(outcome="not-applicable"),))
+    elsewhere = replace(CLEAN, findings=(FINDINGS[0]._replace(outcome="not-applicable"),))
     assert "not everywhere" not in text.render(CLEAN, elsewhere)

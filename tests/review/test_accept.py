@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from provision.errors import EvidenceRefusedError, FactsInvalidError
 from provision.review.accept import certificate
 from provision.review.approval import agreement
 from provision.review.where import Organisation
+from provision.structs import replace
 from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
 from tests.review.desk import OLD_PYTHON, ONLY, Desk

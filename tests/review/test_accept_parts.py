@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from provision.review import accept, bundle, sign
 from provision.review.accept import Certificate, certificate
 from provision.review.approval import Agreement
 from provision.review.bundle import Bundle
+from provision.structs import replace
 from provision.verify.checks import CHECKS
 from provision.verify.evidence import MADE_BY, Conditions, Evidence, HostEvidence
 from provision.verify.facts import Facts

@@ -1,6 +1,5 @@
 """What changed between two reviews, computed from their values."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from provision.profile import load
 from provision.review import against
 from provision.review.content import content
 from provision.review.tree import Review
+from provision.structs import replace
 
 from .examples import changed, review, shipped
 
@@ -60,9 +60,9 @@ def test_against_tells_versions_from_hashes() -> None:
     torch = next(w for w in first.wheels if w.name == "torch")
 
     def swapped(**changes: object) -> Review:
-        other = dataclasses.replace(torch, **changes)  # type: ignore[arg-type] # version or hashes
+        other = replace(torch, **changes)  # type: ignore[arg-type] # version or hashes
         wheels = tuple(other if w is torch else w for w in first.wheels)
-        return dataclasses.replace(old, environments=(dataclasses.replace(first, wheels=wheels), *rest))
+        return replace(old, environments=(replace(first, wheels=wheels), *rest))
 
     [shift] = against.shifts(old, swapped(version="9.9"))
     assert (shift.direction, shift.text) == ("other", f"pytorch: torch {torch.version} → 9.9")
@@ -132,6 +132,6 @@ def test_locks_are_compared_by_their_values_and_not_by_their_words() -> None:
 
 def test_a_check_that_is_no_longer_judged_is_wider_whatever_the_reason_is_called() -> None:
     old = review()
-    controls = tuple(dataclasses.replace(c, applies=False, why="") if c.check == "gcc" else c for c in old.controls)
-    [shift] = against.shifts(old, dataclasses.replace(old, controls=controls))
+    controls = tuple(replace(c, applies=False, why="") if c.check == "gcc" else c for c in old.controls)
+    [shift] = against.shifts(old, replace(old, controls=controls))
     assert (shift.subject, shift.direction, shift.text) == ("proof", "wider", "gcc is no longer judged")

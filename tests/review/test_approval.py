@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +25,7 @@ from provision.profile.locked import Lock
 from provision.review import approval, bundle, sign
 from provision.review.approval import Admission, Submission, admit
 from provision.review.where import Organisation
+from provision.structs import replace
 from tests.review.samples import WAIVED, People, files, signed_bundle
 
 NOW = dt.datetime.now(dt.UTC)

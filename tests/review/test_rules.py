@@ -1,7 +1,6 @@
 """Each rule of the organisation with cases that keep it and cases that break it."""
 
 import datetime as dt
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +17,7 @@ from provision.review import policy as policies
 from provision.review import rules
 from provision.review.policy import Policy
 from provision.review.rules import Violation
+from provision.structs import replace
 
 TODAY = dt.date(2026, 9, 1)
 

@@ -1,22 +1,23 @@
 """The data of a review: its sentence, its counts, and the keys of its JSON."""
 
-import dataclasses
 import json
+
+from provision.structs import replace
 
 from .examples import review
 
 
 def test_the_sentence_names_the_ceiling_only_where_there_is_one() -> None:
     plain = review()
-    money = dataclasses.replace(plain.money, ceiling_usd=12.0)
-    unknown = dataclasses.replace(plain.money, ceiling_usd=None)
-    assert dataclasses.replace(plain, money=unknown).sentence.endswith("at a price that is not known in every place")
-    assert dataclasses.replace(plain, money=money).sentence.endswith("for at most 12 hours and 12.00 USD")
+    money = replace(plain.money, ceiling_usd=12.0)
+    unknown = replace(plain.money, ceiling_usd=None)
+    assert replace(plain, money=unknown).sentence.endswith("at a price that is not known in every place")
+    assert replace(plain, money=money).sentence.endswith("for at most 12 hours and 12.00 USD")
 
 
 def test_the_sentence_says_that_no_place_can_be_used() -> None:
     plain = review()
-    nowhere = dataclasses.replace(plain, places=tuple(dataclasses.replace(place, passed_over="x") for place in plain.places))
+    nowhere = replace(plain, places=tuple(replace(place, passed_over="x") for place in plain.places))
     assert nowhere.sentence.endswith("that this release can launch in none of its places")
 
 

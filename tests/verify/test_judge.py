@@ -3,7 +3,6 @@
 import copy
 import datetime as dt
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from provision.errors import FactsInvalidError
 from provision.profile import load as profiles
+from provision.structs import replace
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import SPLIT
 from provision.verify.facts import dump, load, parse

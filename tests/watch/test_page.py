@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from provision.errors import HostUnreachableError
 from provision.host.ssh import Target
+from provision.structs import replace
 from provision.watch.page import render
 from provision.watch.recording import Moment, Recording
 from provision.watch.state import WatchedHost

@@ -6,7 +6,6 @@ The images of real hosts are in tests/test_bake.py.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from provision.clouds.baked import LINE_TAG
 from provision.clouds.base import DEADLINE_TAG, NAME_TAG, OWNER_TAG
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.structs import replace
 from tests import sample
 from tests.cli.conftest import Call, call
 from tests.conftest import PLAIN
@@ -288,7 +288,7 @@ def test_every_part_makes_an_image_stale_and_is_named(
         from provision.launch import baked
 
         real, changed = baked.recipe_of, dict[str, Any]({part: "another"})
-        monkeypatch.setattr("provision.workflow.up.recipe_of", lambda *a, **k: dataclasses.replace(real(*a, **k), **changed))
+        monkeypatch.setattr("provision.workflow.up.recipe_of", lambda *a, **k: replace(real(*a, **k), **changed))
     _, _, err = call(*words)
     named = {"roles": "the roles", "engine": "gpuprov", "base": "the base image", "scope": "--without-gpu"}[part]
     assert f"is stale: {named} (" in err

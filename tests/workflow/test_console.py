@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +11,7 @@ from provision.clouds.base import Cloud, Instance
 from provision.errors import CloudError, GpuprovError, HostUnreachableError, InstanceLostError, PermissionRefusedError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.structs import replace
 from provision.workflow.console import explained, last_lines
 from tests.cli.conftest import Call, call, cloud, launch  # noqa: F401 - fixtures
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from provision.structs import replace
 from provision.workflow.cost import CostSum, report
 from provision.workflow.ls import Inventory, InventoryRow
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from provision.engines.base import HostUnprovenError
 from provision.errors import InstanceNotFoundError, UsageError
+from provision.structs import replace
 from provision.verify.judge import Selection
 from provision.workflow import audited
 from provision.workflow.export import ProofDoubt
@@ -128,7 +128,7 @@ def test_another_machine_of_the_name_is_not_the_proven_one(desk: Proven) -> None
     record = desk.session.record("gp")
     desk.session.journal.put(record.with_address("i-gp-1", "203.0.113.77"))
     refused(desk, ProofDoubt.ANOTHER)
-    desk.session.journal.put(dataclasses.replace(record, launch_id="1" * 16))
+    desk.session.journal.put(replace(record, launch_id="1" * 16))
     with pytest.raises(HostUnprovenError, match=r"gp-1: it was verified as another machine.*; gp-2: it was verified as another machine"):
         desk.pool()
 

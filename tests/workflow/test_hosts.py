@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from provision.errors import InstanceNotFoundError, UsageError
 from provision.launch.journal import Machine, Record
 from provision.profile import load, lockfile
 from provision.rehearsal import rootfs
+from provision.structs import replace
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session
 

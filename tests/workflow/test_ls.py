@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from provision.errors import CredentialsExpiredError, GpuprovError
 from provision.launch.journal import Machine, Record
 from provision.profile import load
 from provision.rehearsal import control
+from provision.structs import replace
 from provision.workflow import ls
 from provision.workflow.session import Session
 from tests.launch.memory import Memory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from provision.errors import HostUnreachableError
 from provision.host.ssh import Target
 from provision.profile import load, lockfile
 from provision.profile.stack import OwnPython
+from provision.structs import replace
 from provision.verify import judge
 from provision.verify.facts import parse
 from provision.verify.finding import Report
@@ -32,8 +32,8 @@ def report(**changes: object) -> Report:
 
 def test_the_roles_of_the_request_come_before_all_and_all_before_those_that_checks_ask_for() -> None:
     some = report(tool_tmux={"found": None})
-    assert setup.needed_roles(dataclasses.replace(REQUEST, roles=("counters",), all_roles=True), some) == ("counters",)
-    everything = setup.needed_roles(dataclasses.replace(REQUEST, all_roles=True), some)
+    assert setup.needed_roles(replace(REQUEST, roles=("counters",), all_roles=True), some) == ("counters",)
+    everything = setup.needed_roles(replace(REQUEST, all_roles=True), some)
     assert {"preflight", "packages", "base"} <= set(everything)
     asked_for = setup.needed_roles(REQUEST, some)
     assert asked_for
@@ -42,7 +42,7 @@ def test_the_roles_of_the_request_come_before_all_and_all_before_those_that_chec
 
 def test_nothing_is_installed_into_an_images_own_environment() -> None:
     stack = PROFILE.stack.model_copy(update={"python": OwnPython(prefix="/opt/pytorch")})
-    image = dataclasses.replace(REQUEST, profile=PROFILE.model_copy(update={"stack": stack}), without_gpu=False)
+    image = replace(REQUEST, profile=PROFILE.model_copy(update={"stack": stack}), without_gpu=False)
     absent = report(pytorch={"found": None})
     assert "pytorch" in setup.needed_roles(REQUEST, absent)
     assert "pytorch" not in setup.needed_roles(image, absent)
@@ -50,7 +50,7 @@ def test_nothing_is_installed_into_an_images_own_environment() -> None:
 
 def test_a_host_where_all_holds_is_observed_once_and_left_alone(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
     looks: list[SetupRequest] = []
-    good = dataclasses.replace(report(), findings=())
+    good = replace(report(), findings=())
 
     def observe(request: SetupRequest, *_: object) -> Report:
         looks.append(request)

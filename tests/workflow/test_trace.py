@@ -8,13 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from provision.errors import InterruptedRunError, ProbeFailedError, UsageError
 from provision.host.ssh import LOCALHOST, Target
+from provision.structs import replace
 from provision.watch.trace import remote
 from provision.watch.trace.remote import Surroundings, TraceOptions
 from provision.workflow import trace

@@ -1,10 +1,9 @@
 """Whose AWS is spoken to. Importing this loads nothing of boto3."""
 
-from dataclasses import dataclass
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class AwsAccess:
+class AwsAccess(Struct):
     """The credentials and the endpoint. All None: the user's own, by boto3's usual chain.
 
     Attributes:

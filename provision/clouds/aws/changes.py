@@ -3,7 +3,6 @@
 https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html
 """
 
-import dataclasses
 import re
 import threading
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import botocore.exceptions as boto
 
 from provision.clouds import changes
 from provision.clouds.aws.access import AwsAccess
+from provision.structs import replace
 
 _READS: Final = re.compile(r"(Describe|Get|List)[A-Z]")
 _DRY: Final = "gpuprov_dry_run"
@@ -65,7 +65,7 @@ def _principal_of(region: str, access: AwsAccess, client_of: ClientOf) -> str:
     """
     with _LOCK:
         if access not in _principals:
-            brief = dataclasses.replace(access, timeout_s=min(access.timeout_s, _IDENTITY_S))
+            brief = replace(access, timeout_s=min(access.timeout_s, _IDENTITY_S))
             try:
                 _principals[access] = str(client_of("sts", region, brief, retried=False).get_caller_identity()["Arn"])
             except (boto.BotoCoreError, boto.ClientError):

@@ -7,7 +7,6 @@ A group is also the claim of a launch to its name. It is called after the name a
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import call
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from provision.clouds.caller import resolve
 from provision.clouds.claim import taken
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, CloudUnreachableError, InstanceNotFoundError
+from provision.structs import Struct
 
 _SSH: Final = 22
 # EC2 is eventually consistent: other calls may not know a group for a while after CreateSecurityGroup named it
@@ -31,8 +31,7 @@ _UNKNOWN_GROUP_S: Final = 10.0
 _DESCRIBED: Final = re.compile(r"gpuprov [a-z0-9-]+: SSH, launch ([0-9a-f]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class AwsSubnet:
+class AwsSubnet(Struct):
     """A subnet: it lies in one zone of one VPC."""
 
     vpc: str

@@ -5,21 +5,20 @@ DescribeImages is asked where an owner and a name find the image, and for every 
 
 import datetime as dt
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.aws import data
 from provision.clouds.aws.own_image import AwsOwnImage
 from provision.errors import ImageNotFoundError
+from provision.structs import Struct
 
 FIXED_FILTERS: Final = {"state": "available", "architecture": "x86_64", "virtualization-type": "hvm", "ena-support": "true"}
 """What a form of another tool filters by, beside the name: the stack is for x86_64, and no GPU machine starts without ENA."""
 _NAMED: Final = 3  # images that a refusal names
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct):
     """How an order's image is found, and what it must fit.
 
     Attributes:
@@ -46,8 +45,7 @@ class Wanted:
         return self.id or self.parameter
 
 
-@dataclass(frozen=True, slots=True)
-class Ami:
+class Ami(Struct):
     """An image as EC2 describes it, as far as a launch needs it; `root_gb` is the least size of its root volume."""
 
     id: str

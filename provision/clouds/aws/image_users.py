@@ -8,21 +8,20 @@ docs.aws.amazon.com/AWSEC2/latest/APIReference).
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds.aws import fleet_requests
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, unless_refused
 from provision.concurrent import at_once
+from provision.structs import Struct
 
 _GONE: Final = "InvalidLaunchTemplateId.NotFound"
 _NEWEST, _DEFAULT = "$Latest", "$Default"
 _AT_ONCE: Final = 10  # as many connections as the client keeps
 
 
-@dataclass(frozen=True, slots=True)
-class _Template:
+class _Template(Struct):
     """The images of a template's versions, by their numbers and by `$Latest` and `$Default`."""
 
     images: dict[str, str]

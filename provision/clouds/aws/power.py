@@ -3,7 +3,6 @@
 import datetime as dt
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from provision.clouds import base
@@ -12,6 +11,7 @@ from provision.clouds.aws.answers import instances_of
 from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
 from provision.errors import DiskKeyRefusedError, InstanceLostError
+from provision.structs import replace
 
 # EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
 # (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).

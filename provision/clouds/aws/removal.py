@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import tenacity
@@ -14,10 +13,10 @@ from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.firewall import groups_named, launch_of
 from provision.concurrent import at_once
 from provision.errors import InstanceLostError
+from provision.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class AwsKind:
+class AwsKind(Struct):
     """How one kind of thing is described and removed.
 
     Attributes:

@@ -1,6 +1,5 @@
 """Calls of DigitalOcean's API by the names of its OpenAPI document. Every error is classified."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import tenacity
@@ -13,6 +12,7 @@ from provision.clouds.digitalocean.errors import cloud_errors, in_place, of_answ
 from provision.clouds.digitalocean.shapes import DigitalOceanAnswer
 from provision.clouds.received import AGAIN, check_shape
 from provision.errors import CloudUnreachableError
+from provision.structs import Struct
 
 # Operation → verb, path, and the scopes that a token needs for it: `security` of each in specification/resources.
 OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
@@ -77,8 +77,7 @@ def _is_whole(value: object, *, listed: bool) -> bool:
     return isinstance(value, list) and all(isinstance(row, dict) for row in value) if listed else isinstance(value, dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DigitalOceanApi:
+class DigitalOceanApi(Struct):
     """A team's resources, with the token that speaks for it."""
 
     access: DigitalOceanAccess

@@ -9,7 +9,6 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import requests
@@ -18,6 +17,7 @@ from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.digitalocean.errors import no_token
 from provision.clouds.received import Received
 from provision.errors import CloudUnreachableError
+from provision.structs import Struct
 
 _API: Final = "https://api.digitalocean.com"
 _VARIABLES: Final = ("DIGITALOCEAN_TOKEN", "DIGITALOCEAN_ACCESS_TOKEN")  # of Terraform, and of doctl
@@ -25,8 +25,7 @@ _NO_CONTENT: Final = 204
 _sessions = threading.local()  # a session keeps its connections open, and belongs to one thread
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAnswer:
+class ApiAnswer(Struct):
     """What came back.
 
     Attributes:

@@ -1,7 +1,9 @@
 """Whose GCP is spoken to. Importing this loads nothing of Google's."""
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from provision.structs import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import tenacity
@@ -22,6 +21,7 @@ from provision.clouds.gcp.errors import LOGIN, cloud_errors, in_place, of_operat
 from provision.clouds.gcp.shapes import GoogleAnswer
 from provision.clouds.received import AGAIN, Received, check_shape
 from provision.errors import CloudError, CloudUnreachableError, CredentialsMissingError, QuotaExceededError, ThrottledError
+from provision.structs import Struct
 
 # `wait` answers when the operation has ended, and after two minutes at the latest (operations.wait in the reference). Our own time-out is
 # shorter; a wait that it cuts off is repeated.
@@ -64,8 +64,7 @@ def _again(timeout_s: float) -> retry.Retry:
     return retry.Retry(predicate=lost, initial=0.1, maximum=5, multiplier=1.5, timeout=timeout_s)
 
 
-@dataclass(frozen=True, slots=True)
-class GcpProjectApi:
+class GcpProjectApi(Struct):
     """A project of GCP, with the credentials that speak to it."""
 
     access: GcpAccess

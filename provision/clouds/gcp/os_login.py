@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from provision.clouds import base
@@ -19,6 +18,7 @@ from provision.clouds.gcp.answers import tags_of
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import KEY_TAG, LABELS, LOGIN_TAG
 from provision.errors import CloudError, CloudInvalidError, CloudUnreachableError, PermissionRefusedError, ThrottledError
+from provision.structs import replace
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds import base
@@ -14,13 +13,13 @@ from provision.clouds.gcp.firewall import is_ours, rules_of
 from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag, rule_names
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError
+from provision.structs import Struct
 
 _REMOVED_S: Final = 300.0
 _OWN_LABELS: Final = {*LABELS.values(), ATTEMPT_LABEL}
 
 
-@dataclass(frozen=True, slots=True)
-class GcpKind:
+class GcpKind(Struct):
     """How one kind of thing is listed and removed.
 
     Attributes:

@@ -7,7 +7,6 @@ any more stays at its wave, and the same command goes on. docs.cloud.google.com/
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds import base
@@ -16,6 +15,7 @@ from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.errors import ChangedMeanwhileError
 from provision.clouds.polling import poll
 from provision.errors import CloudInvalidError, RollUnderWayError
+from provision.structs import Struct
 
 _BOOT_S: Final = 900.0
 _LONGEST_PAUSE_S: Final = 10.0
@@ -27,8 +27,7 @@ def templates_of(shown: Any) -> frozenset[str]:
     return frozenset(last(row.instance_template) for row in shown.versions)
 
 
-@dataclass(frozen=True, slots=True)
-class Roll:
+class Roll(Struct):
     """One roll of one group.
 
     Attributes:

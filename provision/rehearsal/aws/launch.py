@@ -5,7 +5,6 @@ import binascii
 import json
 import threading
 import time
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from moto.ec2 import utils as ec2_utils
@@ -20,6 +19,7 @@ from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import error_xml, loopback, method_of, refuse, set_address, show_state
 from provision.rehearsal.hosts import HostPark, HostSpec
+from provision.structs import Struct, replace
 
 _NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
 # `most` is the request's MaxCount and `response` moto's object with all its parameters, which do not reach moto's backend.
@@ -30,8 +30,7 @@ class _NoCapacityError(Exception):
     """EC2 answers it as its own failure, with HTTP 500 (docs/sources/emulators.md §A)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct):
     """The parameters of RunInstances that decide where and how many."""
 
     region: str

@@ -8,11 +8,12 @@ touch; any other call touches `*`. Source: the Service Authorization Reference o
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
+
+from provision.structs import Struct, field
 
 _ACCOUNT: Final = "123456789012"
 _USER: Final = f"arn:aws:iam::{_ACCOUNT}:user/rehearsal"
@@ -59,8 +60,7 @@ _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId",
 _OF_NO_ACCOUNT: Final = {"image", "snapshot"}  # their ARNs have no account
 
 
-@dataclass(frozen=True, slots=True)
-class AwsCall:
+class AwsCall(Struct):
     """One request, as the wire names it: `service` is that of its signature."""
 
     service: str
@@ -69,8 +69,7 @@ class AwsCall:
     params: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct):
     """One action on one resource that must be allowed, with the condition keys that AWS knows of it."""
 
     action: str

@@ -7,17 +7,16 @@ says of protected members (ScaleInProtectedInstances, Wait); for replacements th
 
 import math
 import secrets
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision.rehearsal.aws.scaling import Engine, Group, GroupMember
+from provision.structs import MutableStruct, field
 
 ACTIVE: Final = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress"})
 _PATIENCE_S: Final = 3600
 
 
-@dataclass(slots=True)
-class Refresh:
+class Refresh(MutableStruct):
     """One refresh; `template` is what its replacements are launched from."""
 
     template: dict[str, str]

@@ -11,8 +11,9 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from provision.structs import MutableStruct, field
 
 LAUNCHING: Final = "autoscaling:EC2_INSTANCE_LAUNCHING"
 TERMINATING: Final = "autoscaling:EC2_INSTANCE_TERMINATING"
@@ -23,8 +24,7 @@ _KEPT: Final = 500
 _PAUSE_S: Final = 0.05
 
 
-@dataclass(slots=True)
-class Activity:
+class Activity(MutableStruct):
     """One launch or end of a member, as DescribeScalingActivities shows it; times are seconds of the clock."""
 
     description: str
@@ -42,8 +42,7 @@ class Activity:
             self.status, self.ended, self.message = status, now, message
 
 
-@dataclass(slots=True)
-class GroupMember:
+class GroupMember(MutableStruct):
     """One instance of a group."""
 
     id: str
@@ -59,8 +58,7 @@ class GroupMember:
     leaves: Activity | None = None
 
 
-@dataclass(slots=True)
-class HookWait:
+class HookWait(MutableStruct):
     """One hook that a member waits for."""
 
     token: str
@@ -69,8 +67,7 @@ class HookWait:
     result: str = ""
 
 
-@dataclass(slots=True)
-class Group:
+class Group(MutableStruct):
     """An Auto Scaling group."""
 
     name: str
@@ -105,8 +102,7 @@ class Group:
         return activity
 
 
-@dataclass(slots=True)
-class Engine:
+class Engine(MutableStruct):
     """Keeps the groups of all regions, in a thread that begins with the first of them.
 
     Args:

@@ -1,11 +1,11 @@
 """What can be changed in the embedded AWS while it runs."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from provision.structs import MutableStruct, field
 
-@dataclass(slots=True)
-class AwsSettings:
+
+class AwsSettings(MutableStruct):
     """The fields of `/_rehearsal/settings` that are AWS's."""
 
     pending_s: float = 0.3  # seconds from RunInstances or StartInstances to running

@@ -8,7 +8,6 @@ import functools
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -20,14 +19,14 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
 from provision.rehearsal.digitalocean.refusals import DropletApiError, not_found, unprocessable
+from provision.structs import Struct
 
 _FILE: Final = Path(__file__).with_name("openapi.json")
 _ADDRESS: Final = "urn:openapi"
 _JSON: Final = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct):
     """One operation of the API, such as `droplets_create`; `needs` are the scopes that its token must have."""
 
     id: str

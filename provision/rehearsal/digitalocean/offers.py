@@ -7,11 +7,11 @@ gpu-h100x1-80gb are the document's example `gpu_droplets`. From memory: CPU size
 the regions of NVIDIA's. A client has to believe what the lists say.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.rehearsal.digitalocean.refusals import not_found
 from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletWorld, Handler
+from provision.structs import Struct
 
 _MB: Final = 1024
 _HOURS: Final = 744  # of a month: 3281.04 for 4.41 an hour in the list of 2026-10-08
@@ -36,8 +36,7 @@ _FEATURES: Final = ("backups", "ipv6", "metadata", "install_agent", "storage", "
 _EVERYWHERE: Final = " ".join(_REGIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedSize:
+class OfferedSize(Struct):
     """A size of droplets; without GPUs, `model` is empty."""
 
     slug: str

@@ -1,11 +1,11 @@
 """What can be changed in the embedded DigitalOcean while it runs."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from provision.structs import MutableStruct, field
 
-@dataclass(slots=True)
-class DigitaloceanSettings:
+
+class DigitaloceanSettings(MutableStruct):
     """The fields of `/_rehearsal/settings` that are DigitalOcean's."""
 
     do_active_s: float | None = 0.3  # seconds from the create to `active`; half of them without an address. None: it stays `new`

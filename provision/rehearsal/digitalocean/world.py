@@ -7,7 +7,6 @@ import itertools
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision.rehearsal.digitalocean.document import Operation
@@ -15,6 +14,7 @@ from provision.rehearsal.digitalocean.refusals import not_found
 from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.timers import Timers
+from provision.structs import MutableStruct, Struct, field
 
 _PAGE: Final = 20
 
@@ -24,8 +24,7 @@ def now() -> str:
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@dataclass(slots=True)
-class DropletState:
+class DropletState(MutableStruct):
     """A droplet: what the API shows of it, and what it is besides."""
 
     shown: dict[str, Any]  # as its GET shows it, but for the region and the size, which are looked up
@@ -52,8 +51,7 @@ class DropletState:
         return f"droplet-{self.id}"
 
 
-@dataclass(slots=True)
-class DropletWorld:
+class DropletWorld(MutableStruct):
     """Everything of the one account, under one lock."""
 
     settings: DigitaloceanSettings
@@ -111,8 +109,7 @@ class DropletWorld:
         return action
 
 
-@dataclass(frozen=True, slots=True)
-class DropletCall:
+class DropletCall(Struct):
     """One request that was checked, with the parameters of its path and query."""
 
     world: DropletWorld

@@ -5,7 +5,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -39,6 +38,7 @@ from provision.rehearsal.gcp import (
 from provision.rehearsal.gcp.metadata import CERTS, MetadataServer
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemented
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
+from provision.structs import replace
 
 _MODULES: Final = (
     *(baking, bulk, capacity, groups, instances, launch, networks, offers),

@@ -8,13 +8,13 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, required
+from provision.structs import MutableStruct, Struct, field, replace
 
 ROOT: Final = "/compute/v1/"
 _FOLDER: Final = "discovery_cache/documents"
@@ -36,8 +36,7 @@ _INTEGERS: Final = {"int64", "uint64"}
 _PLAIN: Final[dict[str, tuple[type, ...]]] = {"integer": (int,), "boolean": (bool,), "number": (int, float)}
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct):
     """One method of the API, such as `compute.instances.insert`; `request` and `response` are names of schemas, empty for none."""
 
     id: str
@@ -47,8 +46,7 @@ class Method:
     response: str
 
 
-@dataclass(slots=True)
-class Discovery:
+class Discovery(MutableStruct):
     """The document, ready to route and to check."""
 
     schemas: dict[str, dict[str, Any]]

@@ -10,7 +10,6 @@ import string
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision.rehearsal.gcp import keys, probes, templates
@@ -22,6 +21,7 @@ from provision.rehearsal.gcp.quota import out_of_stock, room, shortage
 from provision.rehearsal.gcp.refusals import ComputeError
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import ResourcePath, World, last, now
+from provision.structs import MutableStruct, field
 
 _PAUSE_S: Final = 0.05
 _MOST_ERRORS: Final = 100
@@ -29,8 +29,7 @@ _LETTERS: Final = string.ascii_lowercase + string.digits
 _GONE: Final = {"", "TERMINATED", "STOPPING"}
 
 
-@dataclass(slots=True)
-class ManagedMember:
+class ManagedMember(MutableStruct):
     """One managed instance."""
 
     name: str
@@ -48,8 +47,7 @@ class ManagedMember:
         return ResourcePath(PROJECT, f"zones/{self.zone}", "instances", self.name)
 
 
-@dataclass(slots=True)
-class ManagedGroup:
+class ManagedGroup(MutableStruct):
     """One group; what its GET shows is the resource at its place."""
 
     place: ResourcePath

@@ -7,7 +7,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from provision.host import hostkeys
@@ -17,13 +16,13 @@ from provision.rehearsal.gcp.offers import MachineType
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import ResourcePath, World, last, now
 from provision.rehearsal.hosts import HostSpec
+from provision.structs import MutableStruct, field
 
 ALIVE = {"PROVISIONING", "STAGING", "RUNNING", "STOPPING"}
 _LOCAL_SSD_GB = 375
 
 
-@dataclass(slots=True)
-class Guest:
+class Guest(MutableStruct):
     """What an instance is besides what its GET shows."""
 
     place: ResourcePath

@@ -1,7 +1,6 @@
 """Instances that exist: what is read of them, and what is done to them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from provision.rehearsal.gcp.guardrails import check_guest_attributes
@@ -13,6 +12,7 @@ from provision.rehearsal.gcp.operations import begin
 from provision.rehearsal.gcp.quota import obstacle
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, required, stale
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, fingerprint
+from provision.structs import replace
 
 _CONSOLE: Final = 1024 * 1024  # the last mebibyte is kept: docs.cloud.google.com/compute/docs/troubleshooting/viewing-serial-port-output
 _PORTS: Final = 4

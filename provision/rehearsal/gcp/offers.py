@@ -2,7 +2,6 @@
 
 import functools
 import zlib
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds.gcp import data, provider
@@ -12,14 +11,14 @@ from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
 from provision.rehearsal.gcp.refusals import invalid, not_found
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler
+from provision.structs import Struct
 
 _MB: Final = 1024
 _MOST_CARDS: Final = 16
 _LETTERS: Final = "abc"
 
 
-@dataclass(frozen=True, slots=True)
-class MachineType:
+class MachineType(Struct):
     """A machine type, with the accelerators and the disks that are built in."""
 
     name: str

@@ -5,7 +5,6 @@ The defaults are those of the schema HealthCheck in Google's document.
 
 import http.client
 import time
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.rehearsal.gcp.listing import get, list_scope
@@ -13,14 +12,14 @@ from provision.rehearsal.gcp.operations import begin
 from provision.rehearsal.gcp.refusals import in_use, invalid, not_found, not_implemented, require
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, ResourcePath, World
+from provision.structs import MutableStruct
 
 _COLLECTIONS: Final = ("healthChecks", "regionHealthChecks")
 _OK: Final = 200
 _PLAIN: Final = {"checkIntervalSec": 5, "timeoutSec": 5, "healthyThreshold": 2, "unhealthyThreshold": 2}
 
 
-@dataclass(slots=True)
-class Health:
+class Health(MutableStruct):
     """What a check has seen of one member."""
 
     state: str = "UNKNOWN"

@@ -1,13 +1,13 @@
 """What can be changed in the embedded GCP while it runs, and its one project."""
 
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from provision.structs import MutableStruct, field
 
 PROJECT: Final = "gpuprov-rehearsal"
 
 
-@dataclass(slots=True)
-class GcpSettings:
+class GcpSettings(MutableStruct):
     """The fields of `/_rehearsal/settings` that are GCP's."""
 
     gce_operation_s: float = 0.2  # seconds from a call to the end of its operation

@@ -7,12 +7,12 @@ is here as well: the same words for spot, commitments, sole tenants and reservat
 import functools
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds.gcp import data
 from provision.rehearsal.gcp.refusals import ComputeError, not_found
 from provision.rehearsal.gcp.world import GcpCall, Handler
+from provision.structs import Struct
 
 COMPUTE_ENGINE: Final = "6F81-5844-456A"
 _PAGE: Final = 5000  # the default and the most, as the method's description says
@@ -20,8 +20,7 @@ _NANOS: Final = 10**9
 _WHEN: Final = "2026-11-01T07:00:00Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct):
     """What is sold by one description in each region."""
 
     description: str

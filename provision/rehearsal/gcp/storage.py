@@ -9,20 +9,19 @@ import base64
 import hashlib
 import itertools
 import time
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from werkzeug import Response
 
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, required
 from provision.rehearsal.gcp.world import GcpCall, Handler, now
+from provision.structs import Struct, field
 
 _PAGE: Final = 1000
 _COUNTER: Final = itertools.count(time.time_ns() // 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(Struct):
     """One object as it was written."""
 
     bucket: str

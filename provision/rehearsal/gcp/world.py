@@ -17,6 +17,7 @@ from provision.rehearsal.gcp.refusals import exists, not_found
 from provision.rehearsal.gcp.settings import GcpSettings
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.timers import Timers
+from provision.structs import Struct
 
 BASE: Final = "https://www.googleapis.com/compute/v1/"  # what links in answers begin with, whatever the endpoint
 
@@ -36,8 +37,7 @@ def fingerprint(value: Any) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()[:8]).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePath:
+class ResourcePath(Struct):
     """Where a resource is: its scope is `global`, `zones/ZONE` or `regions/REGION`, its kind the collection, such as `instances`."""
 
     project: str
@@ -126,8 +126,7 @@ class World:
         self.resources.pop(place, None)
 
 
-@dataclass(frozen=True, slots=True)
-class GcpCall:
+class GcpCall(Struct):
     """One request that was checked, with the parameters of its path and query; `error` is how a fault lets its operation fail."""
 
     world: World

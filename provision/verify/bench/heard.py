@@ -1,10 +1,10 @@
 """A run on one host, as it is put together from what the host said, line by line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from provision.errors import GpuprovError, ProbeFailedError
+from provision.structs import MutableStruct, field
 from provision.verify.bench import figures
 from provision.verify.bench.figures import (
     BenchGpu,
@@ -22,8 +22,7 @@ from provision.verify.bench.tools import figures_of
 _MOST_FIGURES: Final = 20_000
 
 
-@dataclass(slots=True)
-class BenchRun:
+class BenchRun(MutableStruct):
     """What is known of a run.
 
     Attributes:

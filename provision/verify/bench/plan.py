@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from provision.structs import Struct, field
 
 START_S: Final = 15.0
 """To connect, and for PyTorch to start; from a cold disk it takes longer."""
@@ -12,8 +13,7 @@ CELL_S: Final = 1.08
 """What a recipe takes of its time, on the whole: buffers are made and kernels are chosen outside of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchStep:
+class BenchStep(Struct):
     """One recipe: on `all` GPUs at once, `each` in turn, the `first`, or over growing groups for `sums`. The seconds are for all rounds.
 
     A recipe of the `host` is a program that somebody else installed there; it comes after all others.

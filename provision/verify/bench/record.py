@@ -3,7 +3,6 @@
 Beside them lies the last run of each set of GPUs as the host told it, whatever came of it: what `verify` judges where a profile demands it.
 """
 
-import dataclasses
 import json
 import statistics
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ import msgspec
 
 from provision.errors import FactsInvalidError
 from provision.paths import private_dir, read_bounded, write_whole
+from provision.structs import replace
 from provision.verify.bench.figures import Measured
 from provision.verify.bench.heard import BenchRun
 from provision.verify.bench.verdict import BenchVerdict, Past
@@ -152,7 +152,7 @@ def measured(facts: Facts, folder: Path | None) -> Facts:
         known = past(before, kept.machine, kept.card)
         value = {"began": kept.began, "plan": kept.plan, "lines": kept.lines, "own": known.own, "fleet": known.fleet}
         raw[BenchFacts.name] = bounded({"value": json.loads(msgspec.json.encode(value))})
-    return dataclasses.replace(facts, raw=raw)
+    return replace(facts, raw=raw)
 
 
 def uuids(facts: Facts) -> list[str]:

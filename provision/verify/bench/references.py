@@ -1,11 +1,11 @@
 """What a figure is compared with: the acceptance figures of `verify --tier perf` where they are the same figure, else bench.yaml."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord, Healthy
+from provision.structs import Struct
 from provision.verify.bench.figures import Measured
 from provision.verify.facts.perf import LANE
 
@@ -25,8 +25,7 @@ _SHEET_ONLY: Final = ("gemm.fp8.", "gemm.int8.", "gemm.fp64.")  # nobody publish
 _SIZE: Final = "8192"  # the products that are compared; the others are shown beside them
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct):
     """What a figure is compared with. Below `warn` of it is a warning, below `fail` a failure; None where it is not.
 
     Attributes:

@@ -5,13 +5,13 @@ A figure that nothing is known of is `unknown`, never a pass; `reported` is a fi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import gpu_by_nvml_name
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
+from provision.structs import Struct
 from provision.verify.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
 from provision.verify.bench.references import Reference, is_lacking, is_reported, reference_of
 from provision.verify.bench.tools import TOOLS
@@ -24,8 +24,7 @@ _FULL_SPEED: Final = 0.97  # of the highest clock: less is said beside the figur
 _IDLE: Final = 0x1
 
 
-@dataclass(frozen=True, slots=True)
-class BenchVerdict:
+class BenchVerdict(Struct):
     """One figure, judged. `share` is of the reference; `words` are why, and what the GPU was doing."""
 
     figure: Measured
@@ -35,8 +34,7 @@ class BenchVerdict:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct):
     """What was measured before: figure → median of this host's runs, and of each host with the same card, without this one."""
 
     own: Mapping[str, float]

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, NamedTuple, Self
 
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
+from provision.structs import MutableStruct, Struct, field
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.perf import PerfFacts
@@ -55,8 +55,7 @@ def unless(asked: Callable[[Profile], object], why: str) -> Unasked:
     return lambda profile: "" if asked(profile) else why
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct):
     """One thing that can be proven."""
 
     id: str  # kebab-case, never reused
@@ -147,8 +146,7 @@ def computed(expected: str, trial: NvccTrial, wrong: Sequence[str], right: int, 
     return passes(expected, f"compiled for {' and '.join(trial.built)}, right on {right} GPU(s){who}")
 
 
-@dataclass(slots=True)
-class Signs:
+class Signs(MutableStruct):
     """What one GPU, or all of them, show: signs that fail, signs that warn, and what is as it should be."""
 
     bad: list[str] = field(default_factory=list)

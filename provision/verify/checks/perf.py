@@ -4,9 +4,7 @@ The gates are data (catalog/data/gpus.yaml, `acceptance`); the rules are those o
 A GPU that another process uses proves nothing either way.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,6 +12,7 @@ from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord, Healthy
 from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
+from provision.structs import Struct, replace
 from provision.verify.checks.base import (
     AGAIN,
     BROKEN,
@@ -45,8 +44,7 @@ _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 
 
-@dataclass(frozen=True, slots=True)
-class _Gate:
+class _Gate(Struct):
     """The gates of a rate: the least that passes, the least that does not fail, the most that can be true; None where unknown."""
 
     expected: str
@@ -60,8 +58,7 @@ def _perf(facts: Facts) -> PerfFacts:
     return facts.read(PerfFacts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
+class _Reference(Struct):
     """What is known of the card of the profile.
 
     Attributes:
@@ -286,7 +283,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     reference, share = _reference(facts, perf, profile), read.gpus().acceptance.datasheet.all_reduce
     card, healthy = reference.card, reference.healthy.all_reduce_gb_s.get(count)
     gate = reference.gate(f"a correct sum over {count} GPUs, GB/s of its bus", healthy, card.nvlink_gb_s, share)
-    gate = dataclasses.replace(gate, most=None)  # NVSwitch adds up inside the fabric, which may be faster than the links
+    gate = replace(gate, most=None)  # NVSwitch adds up inside the fabric, which may be faster than the links
     total = perf.all_reduce
     orders = ", ".join(f"{name}={value}" for name, value in total.environment.items())
     states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))

@@ -1,13 +1,12 @@
 """How the clocks were set at this boot."""
 
 import re
-from dataclasses import dataclass
 
+from provision.structs import Struct
 from provision.verify.facts.base import Fact, NotObservedError
 
 
-@dataclass(frozen=True, slots=True)
-class ClockSetting:
+class ClockSetting(Struct):
     """How the clocks of one GPU were set: `application`, `locked`, `locked-graphics`, or `none` where the card took nothing."""
 
     mode: str

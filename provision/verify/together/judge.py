@@ -4,9 +4,9 @@ import functools
 import ipaddress
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.system import MachineFacts
@@ -25,8 +25,7 @@ Sums = Mapping[str, SumAnswer | str]
 _FEWEST: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class GroupHost:
+class GroupHost(Struct):
     """One host of the group, with the digest of its lock (None without one) and its facts (None where it was not observed)."""
 
     name: str
@@ -41,8 +40,7 @@ class GroupHost:
         return self.facts.read(MachineFacts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct):
     outcome: Outcome
     observed: str
 

@@ -1,13 +1,13 @@
 """Run `onhost.py` on all hosts at once: each says where it listens, is told of the others, and says what it found of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from provision.host.ssh import Target
+from provision.structs import Struct
 from provision.verify.together.talk import GroupAnswer, GroupProgram, converse
 
 _PROGRAM: Final = Path(__file__).with_name("onhost.py")
@@ -54,8 +54,7 @@ class _Ready(GroupAnswer):
     udp: _Port
 
 
-@dataclass(frozen=True, slots=True)
-class ListeningHost:
+class ListeningHost(Struct):
     """One host of the group; hostname, address and MTU were observed on it."""
 
     target: Target

@@ -1,13 +1,13 @@
 """Sums over several hosts (all-reduce): each pair of hosts alone, and all together, by the PyTorch of each host."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from provision.host.ssh import Target
+from provision.structs import Struct
 from provision.verify.together.talk import GroupAnswer, GroupProgram, converse
 
 _PROGRAM: Final = Path(__file__).with_name("onsums.py")
@@ -44,8 +44,7 @@ class _Meeting(GroupAnswer):
     port: Annotated[int, Field(ge=1, le=65535)]
 
 
-@dataclass(frozen=True, slots=True)
-class SummingHost:
+class SummingHost(Struct):
     """One host: its own address, the python that has PyTorch there, and how many GPUs take part (0: the CPU, over gloo)."""
 
     target: Target

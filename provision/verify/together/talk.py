@@ -6,7 +6,6 @@ import json
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from provision.errors import GpuprovError
 from provision.host import python
 from provision.host.ssh import Target, execute
+from provision.structs import MutableStruct, Struct, field
 
 _LOOK_S: Final = 0.02
 _MOST_OUTPUT: Final = 2 << 20
@@ -30,8 +30,7 @@ Done = TypeVar("Done", bound=GroupAnswer)
 _Kind = TypeVar("_Kind", bound=GroupAnswer)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupProgram(Generic[Ready, Done]):
+class GroupProgram(Struct, Generic[Ready, Done]):
     """What all hosts run.
 
     Attributes:
@@ -48,8 +47,7 @@ class GroupProgram(Generic[Ready, Done]):
     second: Callable[[str, Mapping[str, Ready]], Any]
 
 
-@dataclass(slots=True)
-class _Talk(Generic[Ready, Done]):
+class _Talk(MutableStruct, Generic[Ready, Done]):
     """The talk with one host: what it printed, whether it ended, and why."""
 
     program: GroupProgram[Ready, Done]
@@ -65,8 +63,7 @@ class _Talk(Generic[Ready, Done]):
         self.done = self.done or (_found(self.program.done, self.output, nonce, "done") if self.ready else None)
 
 
-@dataclass(slots=True)
-class _Round(Generic[Ready, Done]):
+class _Round(MutableStruct, Generic[Ready, Done]):
     """One run: all talks, and the two moments for which each host waits."""
 
     talks: dict[str, _Talk[Ready, Done]]

@@ -7,7 +7,6 @@ import base64
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from jinja2 import Template
 from provision.catalog import read
 from provision.report.base import GLYPHS, TEMPLATES, inert
 from provision.report.template import environment
+from provision.structs import Struct
 from provision.watch.bench.report import BenchReport, FigureEntry, HostEntry, tally
 
 PAGES: Final = Path(__file__).parent / "templates"
@@ -25,8 +25,7 @@ HEIGHT: Final = 320
 _SOAK: Final = ("TFLOPS", "MHz", "W", "C")  # of the columns after the time in a soak's row
 
 
-@dataclass(frozen=True, slots=True)
-class LayerPoint:
+class LayerPoint(Struct):
     """A layer on the roofline: what limits it, and the share of what the roof allows there."""
 
     name: str
@@ -38,8 +37,7 @@ class LayerPoint:
     y: float
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(Struct):
     """The measured roof: its corner, its line, the ticks of both axes, and the layers under it."""
 
     tflops: float
@@ -51,8 +49,7 @@ class Roofline:
     points: list[LayerPoint]
 
 
-@dataclass(frozen=True, slots=True)
-class MiniBatch:
+class MiniBatch(Struct):
     """One network: seconds on the GPU and by threads here, and of 2016 the best and the slowest framework on each device."""
 
     name: str
@@ -61,8 +58,7 @@ class MiniBatch:
     faster: str
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct):
     """What the page shows of one host."""
 
     host: HostEntry

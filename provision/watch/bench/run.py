@@ -5,7 +5,6 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from provision.errors import GpuprovError, ProbeFailedError
 from provision.host import python
 from provision.host.ssh import Target
+from provision.structs import Struct
 from provision.verify.bench import figures
 from provision.verify.bench.figures import StepMessage
 from provision.verify.bench.heard import BenchRun, take
@@ -23,8 +23,7 @@ ROOT: Final = Path(__file__).parent
 _SILENT_S: Final = 60.0  # four times this without a word, and the host is given up: a step of the full plan says its figures in between
 
 
-@dataclass(frozen=True, slots=True)
-class BenchMoment:
+class BenchMoment(Struct):
     """Where a run stands: what it does now, and about how many seconds are left."""
 
     recipe: str

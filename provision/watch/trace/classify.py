@@ -5,10 +5,10 @@ Every threshold is a constant with its reason. docs/sources/trace.md, "Threshold
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from provision.structs import Struct, replace
 from provision.watch.trace.doubts import Doubt, DoubtKind
 from provision.watch.trace.model import Trace, TracePart
 from provision.watch.trace.shares import Shares, shares
@@ -73,8 +73,7 @@ class Confidence(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceVerdict:
+class TraceVerdict(Struct):
     """A label with what speaks for and against it. `doubts` says why the confidence is not high, or why there is no label."""
 
     label: Label

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from provision.structs import Struct
 
 
 class DoubtKind(StrEnum):
@@ -24,8 +25,7 @@ class DoubtKind(StrEnum):
     NOTHING_LARGE = "nothing-large"
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct):
     """One reason; its figure and its words, where the kind has some."""
 
     kind: DoubtKind

@@ -6,7 +6,6 @@ import itertools
 import re
 import statistics
 from collections import defaultdict
-from dataclasses import fields
 from typing import Final
 
 from provision.watch.trace import advice
@@ -75,7 +74,7 @@ def _device(trace: Trace, verdict: TraceVerdict) -> DeviceVerdict:
     device = shares.device if shares else None
     ops = [op for op in trace.ops if op.device == device]
     model = trace.gpus.get(device, "") if device is not None else ""
-    known = {field.name for field in fields(shares)} if shares else set()
+    known = set(shares.__struct_fields__) if shares else set()
     return DeviceVerdict(
         device=device,
         model=model,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 import msgspec
 
 from provision.errors import UsageError
+from provision.structs import Struct
 
 _DATA: Final = Path(__file__).parent / "metrics.json"
 
@@ -27,8 +27,7 @@ class _Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: dict[str, _Metric]
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct):
     """A metric of nvprof and what is asked instead of it; `metric` is empty where the card has none."""
 
     old: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from provision.structs import MutableStruct, Struct, field
 
 # Both bounds keep a trace under a few hundred MB here, whatever the size of its file.
 MOST_OPS: Final = 300_000
@@ -74,8 +75,7 @@ class TracePart(StrEnum):
     RANGES = "named ranges"
 
 
-@dataclass(slots=True)
-class Trace:
+class Trace(MutableStruct):
     """What was read, within the window.
 
     Attributes:
@@ -103,8 +103,7 @@ class Trace:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct):
     """Which part of a trace is looked at.
 
     Attributes:

@@ -10,11 +10,11 @@ import re
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from provision.errors import ProbeFailedError, UsageError
+from provision.structs import MutableStruct, Struct, field
 
 COMMAND: Final = "exec /bin/sh -s"
 FILES: Final = ("trace.sqlite", "trace.nsys-rep", "trace.json.gz", "ncu.csv", "output")
@@ -82,8 +82,7 @@ rm -rf "$folder"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct):
     """What a host said of itself. `folders` are the traces that run there, or that nobody has fetched."""
 
     nsys: str = ""
@@ -99,16 +98,14 @@ class Surroundings:
     base: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct):
     """A line of the look before a trace, and what to do where it is not as it should be."""
 
     text: str
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceState:
+class TraceState(Struct):
     """How a trace on a host goes: `starting`, `running`, `ended`, `killed` or `gone`."""
 
     state: str
@@ -117,8 +114,7 @@ class TraceState:
     said: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TraceOptions:
+class TraceOptions(Struct):
     """How a program is traced; the defaults need no permission.
 
     Attributes:
@@ -134,8 +130,7 @@ class TraceOptions:
     ncu: str = ""
 
 
-@dataclass(slots=True)
-class _Said:
+class _Said(MutableStruct):
     values: dict[str, list[str]] = field(default_factory=dict)
 
     def one(self, key: str) -> str:

@@ -9,10 +9,10 @@ import heapq
 import statistics
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from provision.structs import MutableStruct, field
 from provision.watch.trace.model import Call, Kind, Op, Trace
 from provision.watch.trace.spans import Covered, Span, Union
 
@@ -54,8 +54,7 @@ _BLOCKS: Final = (
 )
 
 
-@dataclass(slots=True)
-class GpuGap:
+class GpuGap(MutableStruct):
     """A time in which the GPU had nothing to do, and what ended it."""
 
     start: int
@@ -65,8 +64,7 @@ class GpuGap:
     then: str
 
 
-@dataclass(slots=True)
-class Shares:
+class Shares(MutableStruct):
     """Parts of the window, from 0 to 1. `busy`, `exposed_copies`, `other` and `idle` make 1; the six causes make `idle`.
 
     Attributes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from provision.errors import CapacityError, PermissionRefusedError
+from provision.structs import replace
 from tests.clouds.aws.rig import AwsRig, raw
 from tests.clouds.contract import ZonedContract, alive
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from typing import Any
 
@@ -16,6 +15,7 @@ from provision.clouds.aws.permissions import permissions, policy_document
 from provision.clouds.aws.place import AwsPlace, place_of
 from provision.clouds.aws.requests import run_instances
 from provision.errors import DiskKeyRefusedError, PermissionRefusedError
+from provision.structs import replace
 from tests.clouds.aws.orders import order as plain
 from tests.clouds.aws.rig import REGION, AwsRig
 from tests.clouds.aws.test_permissions import live, without
@@ -36,7 +36,7 @@ def place(key: str | None, *regions: str) -> AwsPlace:
 
 
 def keyed(order: base.Order, key: str) -> base.Order:
-    return dataclasses.replace(order, place=place(key))
+    return replace(order, place=place(key))
 
 
 def document(order: base.Order) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_a_place_without_a_key_is_dumped_as_before() -> None:
 
 
 def test_every_volume_has_the_key_of_the_region() -> None:
-    order = dataclasses.replace(plain(volume_gb=50), place=place(arn(name=f"key/{MULTI}"), "us-east-1", "ap-east-1"))
+    order = replace(plain(volume_gb=50), place=place(arn(name=f"key/{MULTI}"), "us-east-1", "ap-east-1"))
     for region in ("us-east-1", "ap-east-1"):
         volumes = [mapping["Ebs"] for mapping in run_instances(order, region)["BlockDeviceMappings"]]
         assert [(v["KmsKeyId"], v["Encrypted"]) for v in volumes] == [(arn(region, f"key/{MULTI}"), True)] * 2
@@ -202,8 +202,8 @@ def test_a_machine_lost_to_the_accounts_own_key_says_the_reason(rig: AwsRig) -> 
     order = keyed(rig.order(), arn())
     rig.set(missing=[arn()])
     reply = rig.client.run_instances(ImageId=rig.cloud()._images.of(order).id, **run_instances(order, REGION))
-    (machine,) = rig.cloud().launch(dataclasses.replace(rig.order("other")))
-    lost = dataclasses.replace(machine, id=reply["Instances"][0]["InstanceId"])
+    (machine,) = rig.cloud().launch(replace(rig.order("other")))
+    lost = replace(machine, id=reply["Instances"][0]["InstanceId"])
     with pytest.raises(Exception, match=r"it is terminated \(Client.InternalError\)") as caught:
         rig.cloud().wait_running(lost, timeout_s=60)
     assert "kms:CreateGrant" in str(getattr(caught.value, "hint", ""))
@@ -230,7 +230,7 @@ def of_image(order: base.Order, key: str = IMAGE_KEY, disk: str | None = None) -
     image = {"owner": "210987654321", "name": "golden-*", "snapshot_key": key}
     named = {"disk_key": disk} if disk else {}
     given = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": [REGION], "image": image, **named}
-    return dataclasses.replace(order, place=AwsPlace.model_validate(given, strict=False))
+    return replace(order, place=AwsPlace.model_validate(given, strict=False))
 
 
 def offered(rig: AwsRig, key: str = IMAGE_KEY) -> None:

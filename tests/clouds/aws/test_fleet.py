@@ -1,7 +1,6 @@
 """The fleets of AWS against the embedded cloud without hosts: what is made, in which order, and who may do it."""
 
 import base64
-import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -24,6 +23,7 @@ from provision.clouds.fleet import FleetOrder, Waves
 from provision.errors import CloudInvalidError, CloudUnsupportedError, NameTakenError, PermissionRefusedError, UsageError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.structs import replace
 from tests.rehearsal.aws.conftest import refused
 from tests.rehearsal.aws.machine import Machine
 from tests.waiting import until
@@ -319,10 +319,10 @@ def test_a_member_is_asked_for_with_all_that_a_single_machine_of_the_place_has(c
     given = an_order()
     assert given.machine.place is not None
     place = AwsPlace.model_validate({**given.machine.place.model_dump(), "capacity": capacity or None})
-    machine = dataclasses.replace(given.machine, place=place, zone=f"{REGION}a")
+    machine = replace(given.machine, place=place, zone=f"{REGION}a")
     alone = run_instances(machine, REGION, "sg-1", "/dev/sda1")
     member = fleet_requests.template_data(
-        dataclasses.replace(given, machine=machine), REGION, image="ami-1", root="/dev/sda1", group="sg-1", endpoint=None
+        replace(given, machine=machine), REGION, image="ami-1", root="/dev/sda1", group="sg-1", endpoint=None
     )
     assert alone["Placement"].pop("AvailabilityZone") == f"{REGION}a"
     own = {"MinCount", "MaxCount", "ClientToken", "UserData", "ImageId", "IamInstanceProfile"}
@@ -336,7 +336,7 @@ def test_the_group_of_a_reservation_launches_in_its_zone_alone(made: Made) -> No
     row = {"instance_type": "g4dn.xlarge", "zone": zone, "total": 4, "free": 4, "state": "active"}
     assert made.order.machine.place is not None
     place = AwsPlace.model_validate({**made.order.machine.place.model_dump(), "capacity": {"reservation": reservation}})
-    made.order = dataclasses.replace(made.order, machine=dataclasses.replace(made.order.machine, place=place))
+    made.order = replace(made.order, machine=replace(made.order.machine, place=place))
     made.set(capacity_reservations={reservation: row}, allowed=fleet.plan(made.order, REGION).caller)
     made.ensure(1)
     made.waiting(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -16,6 +15,7 @@ from provision.clouds.aws.permissions import permissions, policy_document
 from provision.clouds.aws.place import AwsPlace, place_of
 from provision.clouds.aws.requests import run_instances
 from provision.errors import CloudInvalidError, PermissionRefusedError
+from provision.structs import replace
 from tests.clouds.aws.orders import order as plain
 from tests.clouds.aws.rig import REGION, AwsRig, raw
 from tests.clouds.aws.test_permissions import live, without
@@ -30,7 +30,7 @@ def place(given: Any, *regions: str) -> AwsPlace:
 
 
 def acting(order: base.Order, given: Any = NODE) -> base.Order:
-    return dataclasses.replace(order, place=place(given))
+    return replace(order, place=place(given))
 
 
 def document(order: base.Order) -> dict[str, Any]:

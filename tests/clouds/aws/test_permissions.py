@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import datetime as dt
 import json
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from provision.clouds.aws.place import AwsPlace
 from provision.clouds.fleet import FleetOrder
 from provision.clouds.terms import Grant
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
+from provision.structs import replace
 from tests.clouds.aws.orders import order as plain_order
 from tests.clouds.aws.rig import REGION, AwsRig
 
@@ -136,8 +136,8 @@ def test_the_policy_touches_nothing_of_another_name(rig: AwsRig) -> None:
         lambda: cloud.extend([other], theirs.deadline),
         lambda: cloud.allow(theirs.name, ["192.0.2.0/24"]),
         lambda: cloud.launch(theirs),
-        lambda: cloud.launch(dataclasses.replace(mine, instance_type="g4dn.2xlarge")),
-        lambda: cloud.launch(dataclasses.replace(mine, market="spot")),
+        lambda: cloud.launch(replace(mine, instance_type="g4dn.2xlarge")),
+        lambda: cloud.launch(replace(mine, market="spot")),
         lambda: AwsCloud("eu-west-1", rig.access).find(mine.name),
     ):
         with pytest.raises(PermissionRefusedError):

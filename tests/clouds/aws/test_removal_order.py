@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws import removal
 from provision.errors import InstanceLostError, PermissionRefusedError
+from provision.structs import replace
 from tests.clock import still
 from tests.clouds.aws.scripted import ScriptedApi, refusal
 
@@ -69,7 +69,7 @@ def untagged(**states: str) -> dict[str, Any]:
 
 def test_a_launch_is_found_by_its_ids_its_tokens_and_the_name_of_its_group_before_ec2_shows_a_tag() -> None:
     attempts = (("token-1", "us-east-1a", ("train-1",)), ("", "us-east-1b", ("train-2",)), ("token-2", "", ()))
-    launch = dataclasses.replace(LAUNCH, machines=(("i-2", "us-east-1a"), ("i-1", "")), attempts=attempts)
+    launch = replace(LAUNCH, machines=(("i-2", "us-east-1a"), ("i-1", "")), attempts=attempts)
     groups = {"sg-1": "gpuprov train: SSH, launch f00d", "sg-2": "gpuprov train: SSH, launch beef", "sg-3": "for the lab"}
     api = ScriptedApi(
         describe_instances=[
@@ -89,7 +89,7 @@ def test_a_launch_is_found_by_its_ids_its_tokens_and_the_name_of_its_group_befor
 def test_of_a_launch_without_machines_or_tokens_only_the_group_is_asked_for() -> None:
     tagged = {"SecurityGroups": [{"GroupId": "sg-1", "Description": "gpuprov train: SSH", "Tags": TAGS}, {"GroupId": "sg-2", "Tags": []}]}
     api = ScriptedApi(describe_security_groups=[tagged])
-    launch = dataclasses.replace(LAUNCH, machines=(), attempts=(("", "us-east-1a", ("train",)),))
+    launch = replace(LAUNCH, machines=(), attempts=(("", "us-east-1a", ("train",)),))
     assert removal.known(api, launch) == [thing("security-group", "sg-1")]
     assert api.methods() == ["describe_security_groups"]
 
@@ -113,7 +113,7 @@ def test_a_machine_that_ec2_does_not_show_is_alive_while_its_launch_is_young(
 ) -> None:
     api = ScriptedApi(describe_instances=[untagged(**shown)], describe_security_groups=[{"SecurityGroups": []}])
     expected = young if alive is None else alive
-    assert removal.known(api, dataclasses.replace(LAUNCH, young=young)) == [thing("instance", "i-1", alive=expected)]
+    assert removal.known(api, replace(LAUNCH, young=young)) == [thing("instance", "i-1", alive=expected)]
 
 
 @pytest.mark.parametrize("method", ["DescribeInstances", "DescribeSecurityGroups"])

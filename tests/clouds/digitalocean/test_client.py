@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import threading
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from provision.clouds.digitalocean.access import DigitalOceanAccess, access_from
 from provision.clouds.digitalocean.api import OPERATIONS, DigitalOceanApi
 from provision.clouds.digitalocean.client import send
 from provision.errors import CloudUnreachableError, CredentialsMissingError
+from provision.structs import replace
 
 
 class Endpoint:
@@ -99,7 +99,7 @@ def test_a_list_is_read_page_by_page_and_no_address_of_an_answer_is_followed(end
 
 
 def test_a_read_is_asked_again_and_a_change_never(endpoint: Endpoint) -> None:
-    api = DigitalOceanApi(dataclasses.replace(DigitalOceanAccess(token="x"), endpoint_url=endpoint.url))
+    api = DigitalOceanApi(replace(DigitalOceanAccess(token="x"), endpoint_url=endpoint.url))
     for action, sent in (("account_get", 3), ("tags_create", 1)):
         endpoint.seen, endpoint.answers = [], [Response("", 502) for _ in range(9)]
         with pytest.raises(CloudUnreachableError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import re
 from typing import Any
@@ -25,6 +24,7 @@ from provision.host import hostkeys
 from provision.launch.ours import Ours
 from provision.launch.sweep import clear_away, leftovers
 from provision.rehearsal import control
+from provision.structs import replace
 from tests.clouds.contract import OWNER, CloudContract, alive, ids
 from tests.clouds.digitalocean.rig import HOST_KEY, MAKING, REGION, DigitalOceanRig
 
@@ -76,7 +76,7 @@ def test_a_second_droplet_that_comes_late_is_removed_while_the_first_one_is_wait
 def test_a_create_that_is_carried_out_late_is_waited_for_and_not_sent_again(rig: DigitalOceanRig) -> None:
     order = rig.order()
     rig.faults({"kind": "delay", "action": MAKING, "delay_s": 1.0, "count": 1})
-    cloud = DigitalOceanCloud(REGION, dataclasses.replace(rig.access, timeout_s=0.5))
+    cloud = DigitalOceanCloud(REGION, replace(rig.access, timeout_s=0.5))
     with pytest.raises(CloudUnreachableError):
         cloud.launch(order)
     (machine,) = cloud.launch(order)
@@ -88,7 +88,7 @@ def test_a_droplet_of_an_earlier_client_that_no_list_shows_yet_is_not_made_again
     order = rig.order()
     rig.set(do_unseen_s=60.0, do_tags_s=60.0)
     (first,) = rig.cloud().launch(order)
-    assert ids(rig.cloud().launch(dataclasses.replace(order, had=(first.id, "1")))) == [first.id]
+    assert ids(rig.cloud().launch(replace(order, had=(first.id, "1")))) == [first.id]
     assert rig.calls().count(MAKING) == 1
 
 
@@ -131,10 +131,10 @@ def test_a_create_of_a_client_that_died_is_looked_for_until_it_is_late(rig: Digi
     order, now = rig.order(), dt.datetime.now(dt.UTC)
     rig.set(do_unseen_s=1.0)
     (first,) = rig.cloud().launch(order)
-    assert ids(rig.cloud().launch(dataclasses.replace(order, look_until=now + dt.timedelta(seconds=20)))) == [first.id]
+    assert ids(rig.cloud().launch(replace(order, look_until=now + dt.timedelta(seconds=20)))) == [first.id]
     assert rig.calls().count(MAKING) == 1
     other, long_ago = rig.order("other"), now - dt.timedelta(minutes=10)
-    assert len(rig.cloud().launch(dataclasses.replace(other, look_until=long_ago))) == 1
+    assert len(rig.cloud().launch(replace(other, look_until=long_ago))) == 1
 
 
 def test_before_its_tags_are_there_the_name_and_the_firewall_tell_whose_a_droplet_is(rig: DigitalOceanRig) -> None:

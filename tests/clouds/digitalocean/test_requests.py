@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 import re
@@ -18,6 +17,7 @@ from provision.clouds.digitalocean.place import DigitalOceanPlace
 from provision.clouds.userdata import Downloads, user_data
 from provision.errors import CloudInvalidError
 from provision.host import hostkeys
+from provision.structs import replace
 from tests.clouds.digitalocean.orders import HOST_KEY, order
 
 TAG = re.compile(r"[a-zA-Z0-9_\-:]+")  # resources/tags/models/tags.yml
@@ -190,7 +190,7 @@ def test_the_first_boot_makes_the_login_locks_root_and_brings_the_host_key() -> 
 def test_what_an_order_downloads_at_the_first_boot_is_in_the_user_data() -> None:
     early, made = Downloads((("torch", "ab" * 32),), "https://pypi.org/simple", packages=("git",)), order()
     expected = user_data(deadline=made.deadline, authorized_key=made.public_key, login="ubuntu", downloads=early)
-    assert requests.first_boot(dataclasses.replace(made, downloads=early)) == expected != requests.first_boot(made)
+    assert requests.first_boot(replace(made, downloads=early)) == expected != requests.first_boot(made)
 
 
 def test_a_root_disk_that_the_size_has_not_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 
 import pytest
@@ -11,6 +10,7 @@ from provision.clouds import base
 from provision.clouds.base import TokenSpentError
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.errors import CapacityError, CloudInvalidError, NameTakenError
+from provision.structs import replace
 from tests.clouds.contract import Rig, ZonedContract, ids
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
 
@@ -26,7 +26,7 @@ class TestContract(ZonedContract):
         machines = rig.cloud().launch(order.at(zone))
         assert len(machines) == 2
         tags = {**order.tags, base.FIRST_TAG: "3"}
-        rest = dataclasses.replace(order.at(other), first=3, count=1, minimum=1, tags=tags)
+        rest = replace(order.at(other), first=3, count=1, minimum=1, tags=tags)
         machines += rig.cloud().launch(rest)
         assert sorted(i.name for i in machines) == [f"{order.name}-{n}" for n in (1, 2, 3)]
         assert [i.name for i in rig.cloud().launch(rest)] == [machines[-1].name]
@@ -34,9 +34,9 @@ class TestContract(ZonedContract):
     @pytest.mark.parametrize("zone", [ZONE, ""])
     def test_an_attempt_fills_the_gap_that_another_left(self, rig: GcpRig, zone: str) -> None:
         order = rig.order(count=3, minimum=1)
-        second = dataclasses.replace(order, first=2, count=1, tags={**order.tags, base.FIRST_TAG: "2"}).at(ZONE)
+        second = replace(order, first=2, count=1, tags={**order.tags, base.FIRST_TAG: "2"}).at(ZONE)
         rig.cloud().launch(second)
-        rest = dataclasses.replace(order, count=2, minimum=2).at(zone)
+        rest = replace(order, count=2, minimum=2).at(zone)
         others = rig.cloud().launch(rest)
         assert sorted(i.name for i in others) == [f"{order.name}-1", f"{order.name}-3"]
         assert ids(rig.cloud().launch(rest)) == ids(others)

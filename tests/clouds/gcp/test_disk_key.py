@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from pydantic import ValidationError
 
@@ -13,6 +11,7 @@ from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.requests import instance
 from provision.clouds.terms import Grant
 from provision.errors import CloudInvalidError, DiskKeyRefusedError
+from provision.structs import replace
 from tests.clouds.contract import alive
 from tests.clouds.gcp.orders import order as plain
 from tests.clouds.gcp.rig import ZONE, GcpRig
@@ -62,7 +61,7 @@ def test_a_place_without_a_key_is_dumped_as_before() -> None:
 
 
 def test_every_persistent_disk_has_the_key_and_no_local_ssd(rig: GcpRig) -> None:
-    order = dataclasses.replace(rig.order(volume_gb=10, instance_store=True).at(ZONE), place=place(key()))
+    order = replace(rig.order(volume_gb=10, instance_store=True).at(ZONE), place=place(key()))
     disks = instance(order, "x")["disks"]
     assert [disk.get("disk_encryption_key") for disk in disks] == [{"kms_key_name": key()}] * 2 + [None]
     assert not any("disk_encryption_key" in disk for disk in instance(plain(volume_gb=10), "x")["disks"])
@@ -72,7 +71,7 @@ def test_every_persistent_disk_has_the_key_and_no_local_ssd(rig: GcpRig) -> None
 
 
 def test_the_caller_needs_nothing_more_and_the_note_names_the_agent(rig: GcpRig) -> None:
-    order = dataclasses.replace(rig.order().at(ZONE), place=place(key()))
+    order = replace(rig.order().at(ZONE), place=place(key()))
     assert permissions.permissions(order) == permissions.permissions(rig.order().at(ZONE))
     rig.set(gce_allowed=list(permissions.permissions(order)))
     life(rig, order)
@@ -81,13 +80,13 @@ def test_the_caller_needs_nothing_more_and_the_note_names_the_agent(rig: GcpRig)
     _, note = gcp.policy(grant)
     assert "@compute-system.iam.gserviceaccount.com" in note
     assert f"roles/cloudkms.cryptoKeyEncrypterDecrypter on {key()}" in note
-    assert "gserviceaccount" not in gcp.policy(dataclasses.replace(grant, places=(place(None),)))[1]
+    assert "gserviceaccount" not in gcp.policy(replace(grant, places=(place(None),)))[1]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_key_that_the_agent_may_not_use_is_named_with_the_grant_and_nothing_stays(rig: GcpRig, count: int) -> None:
     rig.set(gce_keys_refused=[key()])
-    order = dataclasses.replace(rig.order(count=count, minimum=count).at(ZONE), place=place(key()))
+    order = replace(rig.order(count=count, minimum=count).at(ZONE), place=place(key()))
     cloud = rig.cloud()
     with pytest.raises(DiskKeyRefusedError) as caught:
         cloud.launch(order)
@@ -95,14 +94,14 @@ def test_a_key_that_the_agent_may_not_use_is_named_with_the_grant_and_nothing_st
     assert "cloudkms.cryptoKeyEncrypterDecrypter" in caught.value.message
     assert "@compute-system.iam.gserviceaccount.com" in caught.value.hint
     assert [thing.kind for thing in alive(cloud, order.name) if thing.kind in {"instance", "disk"}] == []
-    other = dataclasses.replace(rig.order().at(ZONE), place=place(key("asia")))
+    other = replace(rig.order().at(ZONE), place=place(key("asia")))
     assert rig.cloud().launch(other)
 
 
 def test_an_error_that_may_be_about_the_key_says_so_at_the_end(rig: GcpRig) -> None:
     rig.faults({"action": r"compute\.instances\.insert", "kind": "error", "code": "invalid", "http": 400})
     with pytest.raises(CloudInvalidError) as caught:
-        rig.cloud().launch(dataclasses.replace(rig.order().at(ZONE), place=place(key())))
+        rig.cloud().launch(replace(rig.order().at(ZONE), place=place(key())))
     assert "if it is about the disks' key, see that the key exists" in caught.value.hint
     assert f"gcloud kms keys add-iam-policy-binding {key()}" in caught.value.hint
     with pytest.raises(CloudInvalidError) as caught:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 
 from provision.clouds import base
 from provision.errors import CloudInvalidError
+from provision.structs import replace
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
 
@@ -42,7 +42,7 @@ def test_ipv6_has_rules_of_its_own_and_they_go_when_it_is_no_longer_allowed(rig:
 def test_asked_again_from_another_address_the_rule_follows(rig: GcpRig) -> None:
     order = rig.order(ssh_from=("192.0.2.0/24",)).at(ZONE)
     rig.cloud().launch(order)
-    rig.cloud().launch(dataclasses.replace(order, ssh_from=("198.51.100.7/32",)))
+    rig.cloud().launch(replace(order, ssh_from=("198.51.100.7/32",)))
     assert list(rig.rules()[f"gpuprov-{order.launch_id}"].source_ranges) == ["198.51.100.7/32"]
 
 

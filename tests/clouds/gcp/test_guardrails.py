@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp.errors import of_operation
 from provision.clouds.guardrails import HostKeysBlockedError, OrganisationPolicyError
+from provision.structs import replace
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
 
 

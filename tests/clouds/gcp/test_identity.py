@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from provision.clouds.gcp import identity, permissions
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.requests import instance
 from provision.errors import CloudInvalidError, PermissionRefusedError
+from provision.structs import replace
 from tests.clouds.gcp.orders import order as plain
 from tests.clouds.gcp.rig import ZONE, GcpRig
 from tests.clouds.gcp.test_permissions import life
@@ -53,7 +53,7 @@ def test_anything_else_is_refused(given: Any) -> None:
 
 
 def test_the_permissions_are_enough_and_each_new_one_is_needed_and_named(rig: GcpRig) -> None:
-    order = dataclasses.replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
+    order = replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
     needed = permissions.permissions(order)
     assert set(needed) - set(permissions.permissions(rig.order().at(ZONE))) == {*identity.ACTIONS, identity.READ_POLICY}
     for action in identity.ACTIONS:
@@ -65,7 +65,7 @@ def test_the_permissions_are_enough_and_each_new_one_is_needed_and_named(rig: Gc
 
 
 def test_a_machine_has_the_account_with_one_scope_or_none(rig: GcpRig) -> None:
-    order = dataclasses.replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
+    order = replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
     (made,) = rig.cloud().launch(order)
     (account,) = rig.raw(made.id).service_accounts
     assert (account.email, list(account.scopes)) == (EMAIL, ["https://www.googleapis.com/auth/cloud-platform"])
@@ -73,7 +73,7 @@ def test_a_machine_has_the_account_with_one_scope_or_none(rig: GcpRig) -> None:
 
 
 def test_an_account_that_does_not_exist_or_may_not_be_used_is_named(rig: GcpRig) -> None:
-    order = dataclasses.replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
+    order = replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
     rig.set(gce_missing_accounts=[EMAIL])
     with pytest.raises(CloudInvalidError, match=EMAIL):
         rig.cloud().launch(order)
@@ -130,7 +130,7 @@ def test_an_account_is_graded_by_its_roles_in_the_project(bindings: list[dict[st
 
 
 def test_a_plan_that_asks_grades_the_account_and_what_is_not_known_is_never_low(rig: GcpRig) -> None:
-    order = dataclasses.replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
+    order = replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
 
     def asked() -> base.Answer:
         return {answer.about: answer for answer in rig.cloud().examine(order)}["identity"]

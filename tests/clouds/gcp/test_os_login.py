@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 from typing import Any
@@ -19,6 +18,7 @@ from provision.launch.plan import plan
 from provision.profile.lock import build
 from provision.rehearsal import control
 from provision.render import render
+from provision.structs import replace
 from tests.clouds.contract import alive
 from tests.clouds.gcp.orders import order as plain
 from tests.clouds.gcp.rig import ZONE, GcpRig
@@ -36,7 +36,7 @@ def place(**more: Any) -> GcpPlace:
 
 
 def wish(rig: GcpRig, *, of: GcpPlace | None = None, **more: Any) -> base.Order:
-    return dataclasses.replace(rig.order(**more).at(ZONE), place=of or place(), public_key=KEY)
+    return replace(rig.order(**more).at(ZONE), place=of or place(), public_key=KEY)
 
 
 def keys(rig: GcpRig) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def policy(rig: GcpRig) -> GcpRig:
 
 
 def test_a_machine_has_no_key_in_its_metadata_and_iam_decides_who_logs_in() -> None:
-    items = {i["key"]: i["value"] for i in instance(dataclasses.replace(plain(), place=place()), "gpuprov-x")["metadata"]["items"]}
+    items = {i["key"]: i["value"] for i in instance(replace(plain(), place=place()), "gpuprov-x")["metadata"]["items"]}
     assert (items["enable-oslogin"], "ssh-keys" in items) == ("TRUE", False)
     before = {i["key"]: i["value"] for i in instance(plain(), "gpuprov-x")["metadata"]["items"]}
     assert (before["enable-oslogin"], "ssh-keys" in before) == ("FALSE", True)
@@ -87,7 +87,7 @@ def test_where_the_policy_demands_it_the_key_ends_with_the_launch(policy: GcpRig
 
 def test_a_key_stays_as_long_as_another_launch_needs_it(policy: GcpRig) -> None:
     long, short = wish(policy), wish(policy)
-    short = dataclasses.replace(short, deadline=long.deadline - dt.timedelta(hours=1))
+    short = replace(short, deadline=long.deadline - dt.timedelta(hours=1))
     policy.cloud().launch(long)
     policy.cloud().launch(short)
     assert abs(ends(keys(policy)[KEY]) - long.deadline) < dt.timedelta(seconds=2)  # the second import cuts nothing short
@@ -128,7 +128,7 @@ def test_what_somebody_wrote_in_the_place_of_a_key_s_name_is_asked_for_nowhere(p
 
 def test_the_machines_are_listed_once_for_all_keys(policy: GcpRig) -> None:
     kind, key, *_ = KEY.split()
-    orders = [dataclasses.replace(wish(policy), public_key=f"{kind} {key[:-2]}{letter}{letter} x") for letter in "bc"]
+    orders = [replace(wish(policy), public_key=f"{kind} {key[:-2]}{letter}{letter} x") for letter in "bc"]
     for order in orders:
         policy.cloud().launch(order)
     policy.forget()

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,6 +11,7 @@ from google.cloud import compute_v1
 from provision.clouds import base
 from provision.clouds.gcp import requests
 from provision.errors import CloudInvalidError, ImageNotFoundError
+from provision.structs import replace
 
 from .conftest import SCHEMAS
 from .orders import KEY, order

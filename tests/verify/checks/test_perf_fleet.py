@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
+from provision.structs import replace
 from provision.verify.facts import Facts
 
 from .. import good  # noqa: TID252 - the tests have no root package
@@ -18,7 +18,7 @@ OWN = "this fleet's 3 measured hosts' median of"
 def fleet(gpu: str = "h200", **figures: Any) -> Facts:
     """Eight healthy H200s, and the medians of three hosts."""
     facts = good.under_load(gpus=8)
-    return dataclasses.replace(facts, raw={**facts.raw, "fleet": {"value": {"gpu": gpu, "hosts": 3, **figures}}})
+    return replace(facts, raw={**facts.raw, "fleet": {"value": {"gpu": gpu, "hosts": 3, **figures}}})
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """What the checks of settings say to which facts: a case for each outcome that each can have."""
 
 import copy
-import dataclasses
 from typing import Any
 
 import pytest
 
+from provision.structs import replace
 from provision.verify.facts import Facts
 
 from .. import good  # noqa: TID252 - the tests have no root package
@@ -146,7 +146,7 @@ def h200(mode: str, at_rest: int | None = 1980, *, gpus: int = 1, **changed: Any
     card = copy.deepcopy(raw["nvml"])
     card["value"]["devices"][0] |= {"max_memory_mhz": {"value": 3201}, "max_graphics_mhz": {"value": 1980}}
     report = {"value": {"lines": [f"0 {mode} 3201 1980"]}}
-    return dataclasses.replace(good.under_load(gpus=gpus), raw={**raw, "nvml": card, "clocks_report": report})
+    return replace(good.under_load(gpus=gpus), raw={**raw, "nvml": card, "clocks_report": report})
 
 
 def test_a_gpu_that_was_not_measured_is_no_proof_of_its_clocks() -> None:
@@ -156,7 +156,7 @@ def test_a_gpu_that_was_not_measured_is_no_proof_of_its_clocks() -> None:
 
 def test_without_the_units_report_a_card_that_can_lock_both_clocks_must_have_locked_them() -> None:
     facts = h200("locked", 345)
-    silent = dataclasses.replace(facts, raw={**facts.raw, "clocks_report": {"value": {"lines": None}}})
+    silent = replace(facts, raw={**facts.raw, "clocks_report": {"value": {"lines": None}}})
     assert good.finding("clocks-held", silent, H200).outcome == "fail"
     assert good.finding("clocks-held", silent, good.profile(gpu__application_clocks="max", verify=PERF)).outcome == "pass"
     assert good.finding("clocks-held", silent, good.profile(gpu__application_clocks="default", verify=PERF)).outcome == "not-applicable"

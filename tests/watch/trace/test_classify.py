@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from provision.structs import replace
 from provision.watch.trace.classify import (
     COMMUNICATION,
     COMPUTE,
@@ -111,7 +111,7 @@ def test_a_loop_that_reads_single_values_binds_although_its_launches_take_longer
 def test_a_shift_of_all_times_changes_nothing(rng: random.Random, line: Line) -> None:
     shift = rng.choice([-(10**15), 1, 10**9, 1_790_000_000 * 10**9])
     whole = line.trace()
-    moved = dataclasses.replace(
+    moved = replace(
         whole,
         began=whole.began + shift,
         ended=whole.ended + shift,
@@ -141,7 +141,7 @@ def test_processes_with_the_same_correlation_ids_are_not_confused() -> None:
     quick.ops = [op._replace(pid=8, device=1) for op in quick.ops]
     quick.calls = [call._replace(pid=8, thread=8 << 24 | 1) for call in quick.calls]
     whole = slow.trace()
-    both = dataclasses.replace(whole, ops=sorted([*slow.ops, *quick.ops]), calls=sorted([*slow.calls, *quick.calls]))
+    both = replace(whole, ops=sorted([*slow.ops, *quick.ops]), calls=sorted([*slow.calls, *quick.calls]))
     found = {verdict.shares.device: verdict.label for verdict in verdicts(both) if verdict.shares}
     assert found == {0: Label.LAUNCH, 1: Label.COMPUTE}
 
@@ -157,11 +157,11 @@ def test_a_whole_graph_is_work() -> None:
 
 
 def test_what_is_missing_is_not_guessed() -> None:
-    gaps = verdicts(dataclasses.replace(launching(0.5).trace(), calls=[], missing=frozenset({TracePart.CALLS})))[0]
+    gaps = verdicts(replace(launching(0.5).trace(), calls=[], missing=frozenset({TracePart.CALLS})))[0]
     assert gaps.label is Label.UNKNOWN
     assert "calls of the CUDA API" in str(gaps.doubts[0])
     # What needs no calls is said all the same, with its doubt.
-    busy = verdicts(dataclasses.replace(computing(0.95).trace(), calls=[], missing=frozenset({TracePart.CALLS})))[0]
+    busy = verdicts(replace(computing(0.95).trace(), calls=[], missing=frozenset({TracePart.CALLS})))[0]
     assert (busy.label, busy.confidence) == (Label.COMPUTE, Confidence.LOW)
 
 
@@ -183,7 +183,7 @@ def test_too_little_work_gives_no_label(steps: int, word: str) -> None:
 
 def test_too_short_a_time_gives_no_label() -> None:
     whole = launching(0.5).trace()
-    short = dataclasses.replace(whole, ops=[op._replace(start=op.start // 3, end=op.end // 3) for op in whole.ops], ended=whole.ended // 3)
+    short = replace(whole, ops=[op._replace(start=op.start // 3, end=op.end // 3) for op in whole.ops], ended=whole.ended // 3)
     assert "too short" in str(verdicts(short)[0].doubts[0])
 
 

@@ -7,7 +7,6 @@ Fn::Sub: `${…}` in them stays what it is. Free text of the profile is left out
 """
 
 import datetime as dt
-from dataclasses import replace
 from typing import Any, Final
 
 from provision.clouds.aws import requests
@@ -16,6 +15,7 @@ from provision.clouds.aws.place import place_of
 from provision.clouds.base import Order
 from provision.clouds.forms import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
 from provision.errors import UsageError
+from provision.structs import replace
 
 _ONCE: Final = ("MinCount", "MaxCount", "ClientToken")  # the stack's own business
 _UNIQUE: Final = {"Fn::Split": ["-", {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}]}

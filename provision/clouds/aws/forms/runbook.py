@@ -1,7 +1,6 @@
 """The steps of a runbook on AWS, out of the request that `up` sends."""
 
 import re
-from dataclasses import replace
 from typing import Any, Final
 
 from provision.clouds.aws import requests
@@ -10,6 +9,7 @@ from provision.clouds.aws.place import place_of
 from provision.clouds.base import LAUNCH_TAG
 from provision.clouds.forms import Marked, Subject
 from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, packed
+from provision.structs import replace
 
 TOOLS: Final = "`aws` (2)"
 """What a reader of the runbook needs on the machine."""

@@ -4,7 +4,6 @@ Two things differ from `up`, because `aws_instance` has no word for them: the ne
 with the machine.
 """
 
-from dataclasses import replace
 from typing import Any, Final
 
 from provision.clouds.aws import disk_key, requests
@@ -13,6 +12,7 @@ from provision.clouds.aws.place import place_of
 from provision.clouds.forms import Marked, Subject, dumped
 from provision.clouds.terraform import check_empty, document, expression, text
 from provision.errors import UsageError
+from provision.structs import replace
 
 _PROVIDER: Final = "hashicorp/aws"
 _VERSION: Final = ">= 5.0"  # aws_vpc_security_group_ingress_rule with tags of its own; applied with 5.100.0 in the tests
