@@ -242,6 +242,18 @@ def test_a_profile_is_read_without_what_few_profiles_need() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("command", ["apply", "verify"])
+def test_connections_open_before_the_profile_and_the_clouds_are_loaded(command: str) -> None:
+    script = (
+        "import sys\n"
+        f"import provision.cli.{command}\n"
+        "early = {'pydantic', 'yaml', 'provision.clouds', 'provision.catalog', 'provision.profile'} & set(sys.modules)\n"
+        "sys.exit(str(sorted(early)) if early else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_verify_is_loaded_without_the_embedded_cloud_and_without_what_hosts_are_to_each_other() -> None:
     script = (
         "import sys\n"
@@ -504,7 +516,7 @@ def test_a_file_that_is_read_as_it_is_is_seen(code: str) -> None:
 
 # --- words -----------------------------------------------------------------------------------------------------------
 
-MOST_INLINE_IMPORTS = 45
+MOST_INLINE_IMPORTS = 46
 
 
 def test_a_class_name_has_one_meaning() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from provision.errors import UsageError
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
-from provision.host.way import check_entry
 from provision.paths import is_private_own, lock_of, private_dir, text_of, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
@@ -93,6 +92,8 @@ class SshHome:
         Raises:
             HostUnreachableError: the cloud says no address or no user name of it.
         """
+        from provision.host.way import check_entry  # noqa: PLC0415 - 0.1 s, before which `verify` opens its connections
+
         check_entry(name, address, login)
         alias = alias_of(name)
         if keys is not None:
