@@ -242,6 +242,18 @@ def test_a_profile_is_read_without_what_few_profiles_need() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_offers_are_listed_without_what_a_profile_needs() -> None:
+    script = (
+        "import sys\n"
+        "import provision.cli.catalog\n"
+        "from provision.clouds import search\n"
+        "assert search.offers() and search.regions()\n"
+        "sys.exit('pydantic' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("command", ["apply", "verify"])
 def test_connections_open_before_the_profile_and_the_clouds_are_loaded(command: str) -> None:
     script = (

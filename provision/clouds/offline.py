@@ -105,7 +105,29 @@ class PlaceBase(StrictModel):
         return model, count
 
 
-class Provider(Protocol):
+class Offering(Protocol):
+    """Which machine types a cloud offers where, and at what price; the module `offers` of its folder is one."""
+
+    refreshes: Mapping[str, str]
+    """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
+
+    def sources(self) -> dict[str, Source]:
+        """The sources that the cloud's own data cites."""
+
+    def regions(self) -> dict[str, Region]:
+        """Code → region."""
+
+    def offers(self) -> Iterator[Offer]:
+        """Every machine type with a GPU that can be launched, without region and price."""
+
+    def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
+        """Region → zones of an instance type; a region whose zones are not known has none."""
+
+    def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
+        """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
+
+
+class Provider(Offering, Protocol):
     """One cloud, as far as it is known without contacting it; the module `provider` of its folder is one."""
 
     name: str
@@ -127,8 +149,6 @@ class Provider(Protocol):
     """How a machine copies from its buckets as itself; None where it has no identity for that."""
     forms: Mapping[str, Form]
     """Name → what a profile can be rendered as for this cloud alone."""
-    refreshes: Mapping[str, str]
-    """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
     agent_files: tuple[str, ...]
     """Where its agents keep what is of one machine alone, on that machine: files and folders that no image may have."""
     reserved_tags: tuple[str, ...]
@@ -143,23 +163,11 @@ class Provider(Protocol):
     place: type[PlaceBase]
     """The model of its places in a profile."""
 
-    def sources(self) -> dict[str, Source]:
-        """The sources that the cloud's own data cites."""
-
     def parts(self) -> dict[str, DataPart]:
         """Name → a part of its data."""
 
     def driver_advice(self, instance_type: str) -> DriverAdvice | None:
         """The kernel modules that a machine type is better off with; None where its GPU alone decides."""
-
-    def regions(self) -> dict[str, Region]:
-        """Code → region."""
-
-    def offers(self) -> Iterator[Offer]:
-        """Every machine type with a GPU that can be launched, without region and price."""
-
-    def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
-        """Region → zones of an instance type; a region whose zones are not known has none."""
 
     def place_at(self, offer: Offer, regions: Sequence[str]) -> PlaceBase:
         """A place of a profile: the machines of an offer, on demand, wherever these regions have them."""
@@ -188,9 +196,6 @@ class Provider(Protocol):
 
     def refusal(self, place: Any, location: str, gpu: str, count: int) -> Refusal | None:
         """What the catalog knows against a place, given the GPUs that the profile asks for."""
-
-    def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
-        """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
 
     def spot_price(self, instance_type: str, region: str) -> Price | None:
         """The spot price of a machine when a refresh last asked, which is never whole; None when it is not known."""

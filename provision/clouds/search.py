@@ -17,9 +17,9 @@ def offers(*, gpu: str | None = None, region: str | None = None, cloud: str | No
     """
     fitting = [
         offer
-        for each in clouds.providers()
-        if cloud in {None, each.name}
-        for offer in each.offers()
+        for name in clouds.CLOUDS
+        if cloud in {None, name}
+        for offer in clouds.offering(name).offers()
         if (gpu is None or offer.gpu == gpu) and (region is None or region in offer.regions)
     ]
     return [_in_region(offer, region) if region is not None else _at_its_lowest(offer) for offer in fitting]
@@ -31,11 +31,11 @@ def affordable(fitting: Sequence[Offer], max_price_usd: float) -> list[Offer]:
 
 
 def _price(offer: Offer, region: str) -> Price | None:
-    return clouds.provider(offer.cloud).price(offer.instance_type, region, offer.gpu or "", int(offer.gpus))
+    return clouds.offering(offer.cloud).price(offer.instance_type, region, offer.gpu or "", int(offer.gpus))
 
 
 def _in_region(offer: Offer, region: str) -> Offer:
-    zones = clouds.provider(offer.cloud).offered_in(offer.instance_type, offer.gpu).get(region, ())
+    zones = clouds.offering(offer.cloud).offered_in(offer.instance_type, offer.gpu).get(region, ())
     return replace(offer, region=region, zones=zones, price=_price(offer, region))
 
 
@@ -91,4 +91,4 @@ def whereabouts(instance_type: str, gpu: str | None = None) -> Whereabouts:
 
 def regions() -> list[str]:
     """The regions of all clouds."""
-    return [code for each in clouds.providers() for code in each.regions()]
+    return [code for name in clouds.CLOUDS for code in clouds.offering(name).regions()]

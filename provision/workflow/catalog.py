@@ -188,7 +188,7 @@ def _places_with(model: str) -> CatalogTable | Nowhere:
     rows: list[list[object]] = []
     data, unrecorded = [], []
     for offer in search.offers(gpu=model):
-        zones = clouds.provider(offer.cloud).offered_in(offer.instance_type, offer.gpu)
+        zones = clouds.offering(offer.cloud).offered_in(offer.instance_type, offer.gpu)
         data.append({"cloud": offer.cloud, "type": offer.instance_type, "gpus": offer.gpus, "regions": zones or None})
         rows += [[offer.cloud, offer.instance_type, f"{offer.gpus:g}", region, ", ".join(names) or "?"] for region, names in zones.items()]
         if not zones:

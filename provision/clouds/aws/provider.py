@@ -3,13 +3,17 @@
 import datetime as dt
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from provision.clouds import baked
 from provision.clouds.aws import bake_permissions, capacity, data, disk_key, identity, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.image_choice import own_of, wanted
+from provision.clouds.aws.offers import offered_in as offered_in  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.offers import offers as offers  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.offers import refreshes as refreshes  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.offers import regions as regions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import parameters_of, policy_document
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.place import AwsPlace
@@ -34,7 +38,6 @@ from provision.clouds.terms import (
     PlannedCall,
     Refusal,
     RefusalKind,
-    Region,
     Safeguard,
     SecureBoot,
     Way,
@@ -96,7 +99,6 @@ forms: Mapping[str, Form] = {
     ),
     "terraform-aws": Form("Terraform of one place on AWS", "main.tf.json", "provision.clouds.aws.forms.terraform", "aws"),
 }
-refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_prices"}
 agent_files: tuple[str, ...] = ("/var/lib/amazon/ssm", "/var/snap/amazon-ssm-agent/common/ssm")
 reserved_tags: tuple[str, ...] = ("aws",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "fd00:ec2::254")
@@ -123,33 +125,6 @@ def driver_advice(instance_type: str) -> DriverAdvice | None:
     family = instance_type.partition(".")[0]
     record = next((record for record in data.aws().drivers if family in record.families), None)
     return DriverAdvice(record.flavour, record.gsp, f"{family}: {record.why}") if record else None
-
-
-def offers() -> Iterator[Offer]:
-    """Every GPU instance type that can still be launched somewhere."""
-    for record in data.types().values():
-        if record.withdrawn is None and record.offered:
-            yield Offer(
-                cloud="aws",
-                instance_type=record.type,
-                gpu=record.gpu,
-                gpus=record.gpus,
-                vcpus=record.vcpus,
-                memory_gb=record.memory_gib,
-                local_gb=sum(record.nvme_gb),
-                regions=tuple(sorted(record.offered)),
-                markets=tuple(record.markets),
-                source=record.source,
-                note=record.trap,
-            )
-
-
-def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:  # noqa: ARG001 - the type decides
-    """Region → zone ids of an instance type; a region whose zones are not known has none."""
-    record = data.types().get(instance_type)
-    regions = data.aws().regions.codes
-    offered = record.offered if record and record.withdrawn is None else {}
-    return {region: tuple(f"{regions[region].zones}-az{number}" for number in numbers) for region, numbers in sorted(offered.items())}
 
 
 def place_at(offer: Offer, regions: Sequence[str]) -> AwsPlace:
@@ -219,11 +194,6 @@ def _not_sold(place: AwsPlace, record: data.AwsType) -> Refusal | None:
     if place.capacity and place.capacity.efa and not record.efa:
         return Refusal(RefusalKind.UNSUPPORTED, f"{record.type} has no Elastic Fabric Adapter", "leave out efa, or choose a larger type")
     return None
-
-
-def regions() -> dict[str, Region]:
-    """Every region of AWS that botocore knows."""
-    return {code: Region(code, region.opt_in, region.zones is not None) for code, region in data.aws().regions.codes.items()}
 
 
 def source_of(instance_type: str) -> str:

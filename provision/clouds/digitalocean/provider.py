@@ -2,13 +2,17 @@
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG, Order
 from provision.clouds.digitalocean import data, requests
 from provision.clouds.digitalocean.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.digitalocean.image_choice import own_of
+from provision.clouds.digitalocean.offers import offered_in as offered_in  # noqa: PLC0414 - part of the Provider
+from provision.clouds.digitalocean.offers import offers as offers  # noqa: PLC0414 - part of the Provider
+from provision.clouds.digitalocean.offers import refreshes as refreshes  # noqa: PLC0414 - part of the Provider
+from provision.clouds.digitalocean.offers import regions as regions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.digitalocean.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.digitalocean.place import DigitalOceanPlace
 from provision.clouds.digitalocean.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
@@ -31,7 +35,6 @@ from provision.clouds.terms import (
     PlannedCall,
     Refusal,
     RefusalKind,
-    Region,
     Safeguard,
     SecureBoot,
     Way,
@@ -78,7 +81,6 @@ forms: Mapping[str, Form] = {
         "Terraform of one place on DigitalOcean", "main.tf.json", "provision.clouds.digitalocean.forms.terraform", "digitalocean"
     ),
 }
-refreshes: Mapping[str, str] = {"digitalocean": "refresh_offers"}
 agent_files: tuple[str, ...] = ()
 reserved_tags: tuple[str, ...] = ()
 metadata_hosts: tuple[str, ...] = ("169.254.169.254",)
@@ -99,25 +101,6 @@ def parts() -> dict[str, DataPart]:
 def driver_advice(instance_type: str) -> DriverAdvice | None:  # noqa: ARG001 - nothing is known of any size
     """No size is known to need other kernel modules than its GPU alone would say."""
     return None
-
-
-def regions() -> dict[str, Region]:
-    """The regions that have any size with GPUs."""
-    return {code: Region(code) for code in sorted({code for size in data.digitalocean().sizes for code in size.regions})}
-
-
-def offers() -> Iterator[Offer]:
-    """The sizes with GPUs of NVIDIA."""
-    for size in data.digitalocean().sizes:
-        note = "an account has GPUs only after DigitalOcean has granted them" if size.regions else "this account has it nowhere"
-        shape = (size.gpus, size.vcpus, size.memory_gb, size.scratch_gb)
-        yield Offer("digitalocean", size.slug, size.gpu, *shape, tuple(size.regions), ("on-demand",), size.source, note=note)
-
-
-def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:  # noqa: ARG001 - a size has its own
-    """Region → nothing: a region has no zones."""
-    size = data.size(instance_type)
-    return dict.fromkeys(size.regions, ()) if size else {}
 
 
 def place_at(offer: Offer, regions: Sequence[str]) -> DigitalOceanPlace:

@@ -10,6 +10,7 @@ from provision.catalog.records.base import CatalogRecord, Source
 
 _DATA = Path(__file__).parent / "data"
 _LOCAL_SSDS = 8
+HYPERDISK_ONLY = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
 
 
 class Shape(CatalogRecord, frozen=True):

@@ -1,12 +1,15 @@
 """What GCP bills and how it sells: a machine with its GPUs; its balanced disks, attached local SSDs and public IPv4 address."""
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from provision.clouds.gcp import data
-from provision.clouds.gcp.data import DiskRate, GcpMachine
-from provision.clouds.gcp.place import GcpPlace
-from provision.clouds.gcp.requests import HYPERDISK_ONLY
+from provision.clouds.gcp.data import HYPERDISK_ONLY, DiskRate, GcpMachine
 from provision.clouds.terms import Extras, Price, PricePart, Refusal, RefusalKind
+
+if TYPE_CHECKING:
+    from provision.clouds.gcp.place import GcpPlace
 
 HOURS_PER_MONTH: Final = 730  # as Google's price pages have it
 _LOCAL_SSD_GB: Final = 375  # one of them

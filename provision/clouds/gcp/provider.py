@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from provision.clouds import baked
@@ -11,10 +11,15 @@ from provision.clouds.forms import Form
 from provision.clouds.gcp import bake_permissions, capacity, data, disk_key, identity, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.image_choice import own_of
+from provision.clouds.gcp.offers import offered_in as offered_in  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.offers import offers as offers  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.offers import refreshes as refreshes  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.offers import regions as regions  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.offers import regions_with
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
-from provision.clouds.gcp.prices import market_problem, n1_size, sold_note
+from provision.clouds.gcp.prices import market_problem, n1_size
 from provision.clouds.gcp.prices import price as price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.prices import spot_price as spot_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.offline import PlaceBase
@@ -33,7 +38,6 @@ from provision.clouds.terms import (
     PlannedCall,
     Refusal,
     RefusalKind,
-    Region,
     Safeguard,
     SecureBoot,
     Way,
@@ -41,7 +45,6 @@ from provision.clouds.terms import (
 from provision.errors import UsageError
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
-_MARKETS: Final = ("on-demand", "spot")
 _SHOWN: Final = 4
 _LOCAL_SSD_GB: Final = 375  # the smallest that GCP has; a larger total is one or several
 # All connections of Identity-Aware Proxy come from this range: https://cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall
@@ -88,7 +91,6 @@ bucket: BucketCopy | None = identity.BUCKET
 forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }
-refreshes: Mapping[str, str] = {"gcp": "refresh_offers", "gcp-prices": "refresh_prices"}
 agent_files: tuple[str, ...] = ("/etc/default/instance_configs.cfg", "/var/lib/google")
 reserved_tags: tuple[str, ...] = ("goog",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "metadata.google.internal")
@@ -112,44 +114,6 @@ def parts() -> dict[str, DataPart]:
 def driver_advice(instance_type: str) -> DriverAdvice | None:  # noqa: ARG001 - nothing is known of any type
     """No machine type is known to need other kernel modules than its GPU alone would say."""
     return None
-
-
-def offers() -> Iterator[Offer]:
-    """N1 with each GPU that can be attached to it, and the machine types with GPUs inside."""
-    n1 = data.gcp().n1
-    for attached in data.gcp().attached:
-        regions = regions_with(attached.accelerator)
-        for shape in attached.shapes:
-            for vcpus in n1.vcpus:
-                memory_gb = vcpus * n1.gb_per_vcpu["standard"]
-                if vcpus <= shape.vcpus and memory_gb <= shape.memory_gb:
-                    size = (shape.gpus, vcpus, memory_gb, 0)
-                    yield Offer("gcp", f"n1-standard-{vcpus}", attached.gpu, *size, regions, _MARKETS, attached.source)
-    for machine in data.gcp().machines:
-        size = (machine.gpus, machine.vcpus, machine.memory_gb, machine.local_ssd_gb)
-        regions = regions_with(data.accelerator_of(machine.type, None))
-        markets = tuple(market for market in machine.markets if market in _MARKETS)
-        yield Offer("gcp", machine.type, machine.gpu, *size, regions, markets, machine.source, note=sold_note(machine))
-
-
-def regions_with(accelerator: str) -> tuple[str, ...]:
-    """The regions that have an accelerator."""
-    return tuple(sorted({zone.rpartition("-")[0] for zone in data.zones(accelerator)}))
-
-
-def regions() -> dict[str, Region]:
-    """The regions that have any accelerator."""
-    zones = [zone for entry in data.gcp().zones.values() if isinstance(entry, list) for zone in entry]
-    return {code: Region(code) for code in sorted({zone.rpartition("-")[0] for zone in zones})}
-
-
-def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
-    """Region → zones of a machine type; N1 is wherever the GPU is."""
-    by_region: dict[str, tuple[str, ...]] = {}
-    for zone in sorted(data.zones(data.accelerator_of(instance_type, gpu))):
-        region = zone.rpartition("-")[0]
-        by_region[region] = (*by_region.get(region, ()), zone)
-    return by_region
 
 
 def place_at(offer: Offer, regions: Sequence[str]) -> GcpPlace:

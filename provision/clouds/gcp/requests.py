@@ -41,7 +41,6 @@ _RUN_SECONDS: Final = (30, 120 * 24 * 3600)
 # the limit, which may act 30 s late (same page). The timer is for a machine whose limit began anew when Google restarted it.
 _TIMER_AFTER: Final = dt.timedelta(minutes=10)
 _MODELS: Final = {"on-demand": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START"}
-HYPERDISK_ONLY: Final = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
 _GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (from memory)
 
 
@@ -143,7 +142,7 @@ def _accelerators(order: base.Order) -> list[dict[str, Any]]:
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
-    kind = "hyperdisk-balanced" if order.instance_type.startswith(HYPERDISK_ONLY) else "pd-balanced"
+    kind = "hyperdisk-balanced" if order.instance_type.startswith(data.HYPERDISK_ONLY) else "pd-balanced"
     text = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
     params = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": text, **more}
     key = disk_key.of(order)
