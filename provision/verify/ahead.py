@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from provision.verify.facts import Facts
 
 _END_S = 10  # more than a command has to end by itself
-_FRESH_S = 20  # a host whose turn comes later than this is observed then, and not judged by what was true at the start
 
 
 class EarlyObservations:
@@ -51,10 +50,9 @@ class EarlyObservations:
                 future.set_result(asked)
 
     def take(self, target: Target, asked: Asked) -> concurrent.futures.Future[Facts] | None:
-        """The facts of a host, once; None where none began, or it was taken, asked something else, or began long ago."""
+        """The facts of a host, once; None where no observation of it began, it was already taken, or it was asked something else."""
         future = self._asked.get(target)
-        late = time.monotonic() - self.started_at > _FRESH_S
-        if future is None or late or (future.done() and future.result() != asked):
+        if future is None or (future.done() and future.result() != asked):
             return None
         if not future.done():
             future.set_result(asked)

@@ -99,19 +99,12 @@ async def verify_all(
 
 
 async def verify(
-    target: Target,
-    profile: Profile,
-    *,
-    without_gpu: bool = False,
-    timeout_s: float = 60,
-    measurements: Path | None = None,
-    ahead: EarlyObservations | None = None,
+    target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60, measurements: Path | None = None
 ) -> Report:
     """Prove on one running host that a profile holds; GpuprovError where it could not be observed at all. See `verify_all`."""
     expectation = Expectation(target, profile)
-    [verification] = await verify_all(
-        [expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s, measurements=measurements, ahead=ahead
-    )
+    work = verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s, measurements=measurements)
+    [verification] = await work
     return verification.report
 
 

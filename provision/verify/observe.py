@@ -37,8 +37,6 @@ MODULES: Final = (
 )
 # What the client adds to facts: a host has no say in them.
 ADDED: Final = frozenset({"bench", "fleet"})
-SET_UP_S: Final = 120
-"""The longest observation of a host that is set up."""
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
 _MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together

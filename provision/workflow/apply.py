@@ -23,7 +23,6 @@ from provision.workflow.several import HostsFailedError, on_each
 
 if TYPE_CHECKING:
     from provision.converge.progress import Progress
-    from provision.verify.ahead import EarlyObservations
 
 
 def request_for(session: Session, host: str, name: str | None, bundle: Path | None, organisation: Organisation) -> SetupRequest:
@@ -50,7 +49,6 @@ def apply(
     say: Say,
     on_task: Callable[[Progress], None],
     on_host: Callable[[str, str], None],
-    ahead: EarlyObservations,
 ) -> list[SetupResult]:
     """Set up hosts that exist, several of them at the same time; the log of changes has each of them.
 
@@ -61,7 +59,6 @@ def apply(
         say: told the steps of one host.
         on_task: told each task of Ansible.
         on_host: told the steps of several hosts, each with its name.
-        ahead: the first observations, which began already.
 
     Raises:
         HostsFailedError: it failed on some of several hosts; the others went on to their ends.
@@ -73,7 +70,7 @@ def apply(
         request = requests[host]
         logged = contextlib.nullcontext(Ending()) if request.check else audited.applying(session, host, request)
         with logged as ending:
-            result = set_up(session, request, say=tell, on_task=on_task, stop=stop, shared=shared, ahead=ahead)
+            result = set_up(session, request, say=tell, on_task=on_task, stop=stop, shared=shared)
             ending.code, ending.results = result.report.exit_code(strict=strict), {"roles": result.roles}
         return result
 

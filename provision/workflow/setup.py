@@ -5,6 +5,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from provision import paths
 from provision.concurrent import run_until
@@ -17,12 +18,12 @@ from provision.mirror.folder import CarriedFolder
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.structs import Struct
-from provision.verify.ahead import EarlyObservations
 from provision.verify.finding import Report
 from provision.verify.fleet import verify
-from provision.verify.observe import SET_UP_S
 from provision.workflow.converging import Converging, converge_host
 from provision.workflow.session import Say, Session
+
+_PROBE_S: Final = 120
 
 
 class SetupRequest(Struct):
@@ -72,15 +73,14 @@ def set_up(
     on_task: Callable[[Progress], None],
     stop: threading.Event | None = None,
     shared: SharedRuns | None = None,
-    ahead: EarlyObservations | None = None,
 ) -> SetupResult:
     """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
 
     `stop` ends the run on the host, for a caller that gets a Ctrl-C in another thread; KeyboardInterrupt is raised then.
-    `shared` is that of all hosts of the caller, and `ahead` has the first observation where it began already.
+    `shared` is that of all hosts of the caller.
     """
     say("observing the host")
-    report = observe(request, session.measurements, stop, ahead)
+    report = observe(request, session.measurements, stop)
     roles = needed_roles(request, report)
     if not roles:
         say("nothing to set up")
@@ -120,14 +120,12 @@ def set_up(
     return SetupResult(report, tuple(roles), done.run_dir, done.warnings)
 
 
-def observe(
-    request: SetupRequest, measurements: Path, stop: threading.Event | None = None, ahead: EarlyObservations | None = None
-) -> Report:
+def observe(request: SetupRequest, measurements: Path, stop: threading.Event | None = None) -> Report:
     """What holds on the host now, from one round trip and what `gpuprov bench` measured there."""
     profile = pin(request.profile, request.lock)
     if profile.verify.tier == "quick":  # what no check looks at would never be set up
         profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": "standard"})})
-    work = verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=SET_UP_S, measurements=measurements, ahead=ahead)
+    work = verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=_PROBE_S, measurements=measurements)
     return run_until(work, stop)
 
 

@@ -69,12 +69,6 @@ def test_what_was_told_another_tier_is_not_taken() -> None:
         assert ahead.take(LOCALHOST, Asked()) is None
 
 
-def test_what_began_long_ago_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    with EarlyObservations([LOCALHOST], timeout_s=30) as early:
-        monkeypatch.setattr(early, "started_at", early.started_at - 21)
-        assert early.take(LOCALHOST, Asked()) is None
-
-
 def test_what_nobody_took_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for ssh that would stay for ever: the bin folder is on PATH as a user's wrapper would be."""
     ssh, pid = tmp_path / "ssh", tmp_path / "pid"
