@@ -3,7 +3,7 @@
 import gc
 import os
 
-# We have no plugin of pydantic, and looking for one among all that is installed takes as long as importing a library.
+# gpuprov has no plugin of pydantic. Looking for one takes 10 ms of CPU.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 # Nothing of what is imported can go, and looking for what can takes a tenth of the CPU time of `plan`.
 gc.set_threshold(100_000, 20, 20)

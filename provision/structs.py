@@ -1,6 +1,7 @@
-"""Records that gpuprov makes itself, as structs of msgspec: a dataclass compiles its methods at every start, at thirty times the price.
+"""Records as structs of msgspec. A dataclass compiles its methods at each start, which takes forty times as long.
 
-A record that leaves a field out of its text or of comparison is a dataclass, and so is what runs on a host without gpuprov.
+A record that hides a field in its text or leaves one out of comparison is a dataclass. So is one that pydantic checks, or that runs on a
+host without gpuprov.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ class MutableStruct(msgspec.Struct):
     """A record that changes: what a run keeps of itself."""
 
 
-if TYPE_CHECKING:  # it knows the fields of a struct too, and checks the changes
+if TYPE_CHECKING:  # mypy checks the names of the fields, of a struct too
     from dataclasses import replace
 else:
 
@@ -32,7 +33,7 @@ else:
 
 
 def asdict(record: object) -> dict[str, Any]:
-    """The record as a dictionary, and so the records in it; what is no record or collection stays as it is."""
+    """The record as a dictionary, with the records in it as dictionaries too. Times, paths and bytes stay what they are."""
     if isinstance(record, msgspec.Struct):
         return {name: _plain(getattr(record, name)) for name in record.__struct_fields__}
     return {each.name: _plain(getattr(record, each.name)) for each in dataclasses.fields(cast("Any", record))}

@@ -172,7 +172,6 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
 
     modules = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {
         "__init__",
-        "applied",
         "defect",
         "live",
         "options",
@@ -229,50 +228,27 @@ def test_help_imports_no_heavy_library() -> None:
     assert "gpuprov" in done.stdout
 
 
-def test_a_profile_is_read_without_what_few_profiles_need() -> None:
-    script = (
-        "import sys\n"
-        "import provision.cli.up, provision.cli.verdict\n"
-        "from provision.profile import load\n"
-        "load.load(load.find('t4-train'))\n"
-        "heavy = {'boto3', 'botocore', 'google', 'packaging', 'clingo'} & set(sys.modules)\n"
-        "sys.exit(str(sorted(heavy)) if heavy else 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+READ = "import provision.cli.up, provision.cli.verdict\nfrom provision.profile import load\nload.load(load.find('t4-train'))"
+OFFERS = "import provision.cli.catalog\nfrom provision.clouds import search\nassert search.offers() and search.regions()"
 
 
-def test_offers_are_listed_without_what_a_profile_needs() -> None:
-    script = (
-        "import sys\n"
-        "import provision.cli.catalog\n"
-        "from provision.clouds import search\n"
-        "assert search.offers() and search.regions()\n"
-        "sys.exit('pydantic' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("command", ["apply", "verify"])
-def test_connections_open_before_the_profile_and_the_clouds_are_loaded(command: str) -> None:
-    script = (
-        "import sys\n"
-        f"import provision.cli.{command}\n"
-        "early = {'pydantic', 'yaml', 'provision.clouds', 'provision.catalog', 'provision.profile'} & set(sys.modules)\n"
-        "sys.exit(str(sorted(early)) if early else 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-
-
-def test_verify_is_loaded_without_the_embedded_cloud_and_without_what_hosts_are_to_each_other() -> None:
-    script = (
-        "import sys\n"
-        "import provision.cli.verify, provision.cli.verdict\n"
-        "needless = [name for name in sys.modules if name.startswith(('provision.rehearsal', 'provision.verify.together'))]\n"
-        "sys.exit(str(needless) if needless else 0)\n"
-    )
+@pytest.mark.parametrize(
+    ("script", "needless"),
+    [
+        pytest.param(READ, ("boto3", "botocore", "google", "packaging", "clingo"), id="a profile is read"),
+        pytest.param(OFFERS, ("pydantic", "provision.profile"), id="offers are listed"),
+        pytest.param(
+            "import provision.cli.verify",
+            ("pydantic", "yaml", "provision.clouds", "provision.catalog", "provision.profile"),
+            id="verify opens its connections",
+        ),
+        pytest.param(
+            "import provision.cli.verify, provision.cli.verdict", ("provision.rehearsal", "provision.verify.together"), id="verify judges"
+        ),
+    ],
+)
+def test_what_is_seldom_needed_is_not_loaded(script: str, needless: tuple[str, ...]) -> None:
+    script += f"\nimport sys\nloaded = [name for name in {needless} if name in sys.modules]\nsys.exit(str(loaded) if loaded else 0)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
@@ -528,7 +504,7 @@ def test_a_file_that_is_read_as_it_is_is_seen(code: str) -> None:
 
 # --- words -----------------------------------------------------------------------------------------------------------
 
-MOST_INLINE_IMPORTS = 46
+MOST_INLINE_IMPORTS = 45
 
 
 def test_a_class_name_has_one_meaning() -> None:

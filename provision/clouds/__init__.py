@@ -42,7 +42,7 @@ def provider(cloud: str) -> Provider:
 
 
 def offering(cloud: str) -> Offering:
-    """What a cloud offers where, which takes less to load than all that it says."""
+    """What a cloud offers where. It is loaded faster than its provider."""
     return cast("Offering", _module(cloud, "offers"))
 
 

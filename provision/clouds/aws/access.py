@@ -1,9 +1,10 @@
 """Whose AWS is spoken to. Importing this loads nothing of boto3."""
 
-from provision.structs import Struct
+from dataclasses import dataclass, field
 
 
-class AwsAccess(Struct):
+@dataclass(frozen=True, slots=True)
+class AwsAccess:
     """The credentials and the endpoint. All None: the user's own, by boto3's usual chain.
 
     Attributes:
@@ -16,7 +17,7 @@ class AwsAccess(Struct):
 
     endpoint_url: str | None = None
     access_key_id: str | None = None
-    secret_access_key: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
     caller_address_url: str | None = None
     machine_endpoint_url: str | None = None
     timeout_s: float = 30.0

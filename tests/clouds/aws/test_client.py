@@ -16,3 +16,7 @@ def test_a_client_for_calls_that_make_something_sends_each_once() -> None:
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
     assert config.read_timeout == 7
     assert client("ssm", "us-east-1", ACCESS).meta.config.retries["total_max_attempts"] == 4
+
+
+def test_the_secret_key_is_in_no_text() -> None:
+    assert "s3cret" not in repr(AwsAccess(access_key_id="AKIA", secret_access_key="s3cret"))
