@@ -210,8 +210,18 @@ def _compile(requirements: Sequence[str], python: str, name: str) -> list[dict[s
     with tempfile.TemporaryDirectory() as folder:
         source, lockfile = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
         source.write_text("\n".join(requirements) + "\n")
-        command = [uv_program(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
-        command += ["--python-version", python, "--python-platform", PLATFORM, str(source), "--output-file", str(lockfile)]
+        command = [uv_program(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--no-python-downloads"]
+        command += [
+            "--format",
+            "pylock.toml",
+            "--python-version",
+            python,
+            "--python-platform",
+            PLATFORM,
+            str(source),
+            "--output-file",
+            str(lockfile),
+        ]
         try:
             uv = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=uv_environment())
         except subprocess.TimeoutExpired as error:

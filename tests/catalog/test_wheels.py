@@ -30,6 +30,7 @@ def test_an_index_that_is_down_is_one_error_with_a_way_out(monkeypatch: pytest.M
     monkeypatch.setenv("UV_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("UV_NO_CACHE", "1")
     monkeypatch.setenv("UV_HTTP_TIMEOUT", "2")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     for name in ("UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_FIND_LINKS"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(IndexUnreachableError) as caught:

@@ -12,9 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from provision.catalog import overlay
+from provision.catalog.wheels import resolve_beside
 from provision.cli import main
 from provision.converge.roles import all_roles
-from provision.errors import LockStaleError, ProfileInvalidError, StackConflictError
+from provision.errors import IndexUnreachableError, LockStaleError, ProfileInvalidError, StackConflictError
 from provision.profile import load, lockfile
 from provision.profile.lock import build
 from provision.profile.locked import environment_of, pin
@@ -212,6 +213,15 @@ def test_nobody_but_lock_asks_the_index(tmp_path: Path, index: Index, monkeypatc
     assert unresolved.python.wheels == ()
     assert any("requirements.txt" in gap for gap in unresolved.unresolved)
     assert build(profile, TODAY, own=as_in(own)) == own
+
+
+def test_no_python_is_downloaded_to_resolve_for_one_that_is_not_here(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-managed")
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "pythons"))
+    monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", f"{index.url}/pythons")
+    with pytest.raises(IndexUnreachableError):
+        resolve_beside(["einops"], [], "3.12", "a test")
+    assert index.asked == []
 
 
 def test_without_a_framework_there_is_nothing_to_add_to(tmp_path: Path) -> None:
