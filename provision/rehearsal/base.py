@@ -2,12 +2,14 @@
 
 import hmac
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from werkzeug import Response
+from werkzeug.serving import BaseWSGIServer, make_server
 
 from provision.rehearsal.faults import Faults
 from provision.rehearsal.hosts import HostPark
@@ -16,6 +18,7 @@ Environ = dict[str, Any]
 Start = Callable[..., Any]
 Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 _MOST_CALLS: Final = 10_000
+_POLL_S: Final = 0.05  # how long a server's end waits at most
 
 
 class Traffic:
@@ -58,6 +61,13 @@ def for_programs(application: Wsgi) -> Wsgi:
         return application(environ, start)
 
     return answer
+
+
+def serving(host: str, application: Wsgi) -> BaseWSGIServer:
+    """Serve an application to programs on a free port of an address, until the server is shut down or the process ends."""
+    server = make_server(host, 0, for_programs(application), threaded=True)
+    threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True).start()
+    return server
 
 
 def whole_path(application: Wsgi) -> Wsgi:

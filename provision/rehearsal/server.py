@@ -23,12 +23,11 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 from werkzeug import Request, Response
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
-from werkzeug.serving import make_server
 
 from provision import paths
 from provision.errors import GpuprovError
 from provision.rehearsal import EMULATIONS, leftovers, rootfs
-from provision.rehearsal.base import Emulation, Environ, Start, Traffic, Wsgi, for_programs, is_bearer
+from provision.rehearsal.base import Emulation, Environ, Start, Traffic, Wsgi, is_bearer, serving
 from provision.rehearsal.control import CAUSE as _CAUSE
 from provision.rehearsal.control import HINT as _HINT
 from provision.rehearsal.hosts import HostPark
@@ -123,23 +122,18 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
 
     own = {_OWN: controls(gateway, list(clouds.values()), traffic, status)}
     logging.getLogger("werkzeug").disabled = True  # the calls stand in `Traffic`
-    servers = {
-        cloud: make_server("127.0.0.1", 0, for_programs(DispatcherMiddleware(emulation.api, own)), threaded=True)
-        for cloud, emulation in clouds.items()
-    }
-    first, *others = servers.values()
-    for server in others:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    servers = {cloud: serving("127.0.0.1", DispatcherMiddleware(emulation.api, own)) for cloud, emulation in clouds.items()}
+    ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: threading.Thread(target=first.shutdown).start())
+        signal.signal(number, lambda *_: ended.set())
     _tell(state, traffic.secret, clouds, {cloud: f"http://127.0.0.1:{server.port}" for cloud, server in servers.items()})
     try:
-        first.serve_forever()
+        ended.wait()
     finally:
         state.unlink(missing_ok=True)
         for emulation in clouds.values():
             emulation.close()
-        for server in others:
+        for server in servers.values():
             server.shutdown()
         if park:
             park.close()

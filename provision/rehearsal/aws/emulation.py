@@ -1,14 +1,12 @@
 """The embedded AWS as one of the embedded clouds."""
 
 import functools
-import threading
 import time
 from typing import Any
 
 from moto.core import responses
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
-from werkzeug.serving import make_server
 
 from provision.clouds.aws.own_image import AwsOwnImage
 from provision.rehearsal.aws import (
@@ -30,7 +28,7 @@ from provision.rehearsal.aws import (
 from provision.rehearsal.aws.api import OWNERS_KEY, AwsApi
 from provision.rehearsal.aws.metadata import Metadata
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.base import Traffic, for_programs, whole_path
+from provision.rehearsal.base import Traffic, serving, whole_path
 from provision.rehearsal.hosts import HostPark
 
 
@@ -62,8 +60,7 @@ class AwsEmulation:
         self.api = AwsApi(application, self.settings, traffic, self._groups, metadata)
         # What the machines reach, at an address of their network: the metadata service and the API.
         machines = DispatcherMiddleware(self.api, {"/latest": whole_path(metadata)})
-        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, for_programs(machines), threaded=True)
-        threading.Thread(target=self._machines.serve_forever, daemon=True).start()
+        self._machines = serving(park.network.gateway if park else "127.0.0.1", machines)
 
     def _now(self) -> float:
         """The clock of the groups, which a test may put forward."""

@@ -1,13 +1,11 @@
 """The embedded GCP as one of the embedded clouds."""
 
-import threading
 from typing import Any
 
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
-from werkzeug.serving import make_server
 
 from provision.clouds.gcp.own_image import GcpOwnImage
-from provision.rehearsal.base import Traffic, for_programs, whole_path
+from provision.rehearsal.base import Traffic, serving, whole_path
 from provision.rehearsal.gcp import guests, images, networks
 from provision.rehearsal.gcp.api import GcpApi
 from provision.rehearsal.gcp.metadata import PREFIX, MetadataServer
@@ -28,8 +26,7 @@ class GcpEmulation:
         self.api = GcpApi(self._world, traffic, metadata)
         # What the machines reach, at an address of their network: the metadata server and Cloud Storage.
         machines = DispatcherMiddleware(self.api, {PREFIX.rstrip("/"): whole_path(metadata)})
-        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, for_programs(machines), threaded=True)
-        threading.Thread(target=self._machines.serve_forever, daemon=True).start()
+        self._machines = serving(park.network.gateway if park else "127.0.0.1", machines)
 
     def access(self, endpoint: str) -> dict[str, str]:
         """The fields of `provision.clouds.gcp.client.Access`."""
