@@ -45,7 +45,7 @@ $(VENV)/.docs: docs.lock $(VENV)/.ready
 demo: setup
 	@$(AS_ROOT) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/demo.sh
 
-lint: setup build/locks-checked
+lint: setup build/locks-checked build/playbooks-linted
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -54,6 +54,13 @@ lint: setup build/locks-checked
 # Every pin has a wheel for every Python that is promised, as the index says: asked again when a lock has changed.
 build/locks-checked: requirements.lock docs.lock release.lock | setup
 	@mkdir -p build && bash tests/locks.sh $(BIN)/uv $^ $@
+
+# Ten seconds, and only after a change of a playbook.
+build/playbooks-linted: $(shell find playbooks -type f -not -path '*/__pycache__/*') requirements.lock | setup
+	@mkdir -p build
+	cd playbooks && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/build/ansible" ANSIBLE_COLLECTIONS_PATH="$$PWD/collections" \
+	  ansible-lint --offline --strict --profile production -c /dev/null site.yml undo.yml
+	touch $@
 
 # As whoever calls it.
 QUICK := -m "not rehearsal and not browser and not matrix"
