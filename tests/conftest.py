@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import itertools
 import os
 import shutil
 import sys
@@ -15,46 +16,21 @@ from typing import Any
 
 import psutil
 import pytest
+from botocore.client import ClientCreator
 from xdist.scheduler import LoadFileScheduling
 
 from provision.clouds.aws.access import AwsAccess
 from provision.profile import plain
 from provision.rehearsal import control, leftovers, network
-from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.control import Rehearsal
-from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
-from provision.rehearsal.gcp.settings import GcpSettings
 from provision.review import where
-from provision.structs import asdict
 from tests import patches, sample
-from tests.embedded import Embedded
+from tests.embedded import PLAIN, Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-# By default Python looks for cycles thousands of times while fifteen thousand tests are collected, two fifths of that time.
+# Nothing of what is imported and collected can go. Looking for what can would take two fifths of that time, and a second at the end.
 gc.set_threshold(20_000, 50, 50)
-
-
-# What the embedded clouds begin each test with: their own settings, with waits short enough for tests. Each setting is in it, so that none
-# of an earlier test is left.
-PLAIN = {
-    **asdict(AwsSettings()),
-    **asdict(GcpSettings()),
-    **asdict(DigitaloceanSettings()),
-    "pending_s": 0.1,
-    "ending_s": 0.1,
-    "group_retry_s": 0.05,
-    "gce_operation_s": 0.05,
-    "gce_running_s": 0.1,
-    "gce_check_s": 0.05,
-    "gce_group_retry_s": 0.05,
-    "do_active_s": 0.1,
-    "do_action_s": 0.05,
-    "do_gone_s": 0.0,
-    "do_droplet_limit": 10000,
-    "do_limit_hour": 1000000,
-    "do_limit_minute": 1000000,
-    "do_limit_key_lists": 1000000,
-}
+gc.disable()
 
 
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
@@ -86,6 +62,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     sample.choose(config.getoption("--sample"))
     patches.watch()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> list[str]:
@@ -157,22 +138,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in out]
 
 
+@pytest.fixture(scope="session")
+def plain_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Empty folders for the thousands of tests that ask for none: `tmp_path` takes ten times as long to make one."""
+    base = tmp_path_factory.mktemp("plain")
+
+    def made() -> Iterator[Path]:
+        for number in itertools.count():
+            folder = base / str(number)
+            folder.mkdir()
+            yield folder
+
+    return made()
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path) -> Iterator[Path]:
+def own_home(request: pytest.FixtureRequest, plain_folders: Iterator[Path]) -> Iterator[Path]:
     """No test reads or writes this user's journal, keys, ssh configuration or cloud credentials.
 
     Its patches are its own: the fixture `monkeypatch` would begin with it, before all other fixtures, and so end after theirs.
     """
-    home = tmp_path / "gpuprov-home"
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else next(plain_folders)
+    home = folder / "gpuprov-home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUPROV_HOME", str(home))
-        patch.setenv("GPUPROV_OVERLAY", str(tmp_path / "overlay.json"))
-        patch.setenv("GPUPROV_SSH_CONFIG", str(tmp_path / "ssh_config"))
+        patch.setenv("GPUPROV_OVERLAY", str(folder / "overlay.json"))
+        patch.setenv("GPUPROV_SSH_CONFIG", str(folder / "ssh_config"))
         for name in [n for n in os.environ if n.startswith("AWS_") and n != "AWS_CA_BUNDLE"]:
             patch.delenv(name)
         for name in ("GPUPROV_POLICY", "GPUPROV_SIGNERS", "GPUPROV_REVOKED"):
             patch.delenv(name, raising=False)
-        patch.setattr(where, "FOLDER", tmp_path / "etc-gpuprov")
+        patch.setattr(where, "FOLDER", folder / "etc-gpuprov")
         patch.setenv("AWS_CONFIG_FILE", "/dev/null")
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -185,6 +181,22 @@ def read_once() -> Iterator[None]:
     parse = functools.lru_cache(maxsize=512)(plain.read)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "read", lambda raw, bounds, what: copy.deepcopy(parse(raw, bounds, what)))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def clients_of_one_kind() -> Iterator[None]:
+    """botocore writes the methods of a service's clients once for each worker, and not for each region of each embedded cloud."""
+    make, made = ClientCreator._create_methods, dict[str, dict[str, Any]]()
+
+    def once(self: ClientCreator, service_model: Any) -> dict[str, Any]:
+        name = service_model.service_name
+        if name not in made:
+            made[name] = make(self, service_model)
+        return dict(made[name])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClientCreator, "_create_methods", once)
         yield
 
 

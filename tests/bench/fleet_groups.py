@@ -20,7 +20,7 @@ from provision.rehearsal import control
 from tests.bench.fleet import RUNS, timed
 from tests.bench.launch import AWS_CALL
 from tests.bench.stopwatch import Command, to_the_end
-from tests.conftest import PLAIN
+from tests.embedded import PLAIN
 from tests.waiting import until
 from tests.workflow.broken_hosts import ROOT, Machines
 

@@ -42,7 +42,7 @@ ZONES = {region: [f"{region}{x}" for x in letters] for region, letters in zip(RE
 BASE = load.load(load.find("t4-train"))
 PLACE = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": list(REGIONS)}
 PROFILE = Profile.model_validate({**BASE.dump(), "places": [PLACE]})
-QUICK = Patience(throttled_s=0.5, unanswered=2, pause_s=0.02, round_s=0.1)
+QUICK = Patience(throttled_s=0.5, unanswered=2, pause_s=0.02, round_s=0.1, shown_s=0.3)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.gcp.orders import order
-from tests.conftest import PLAIN
+from tests.embedded import PLAIN
 from tests.rehearsal.gcp.machine import Machine
 from tests.waiting import LONG_S, until
 

@@ -15,8 +15,7 @@ import pytest
 
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from tests.conftest import PLAIN
-from tests.embedded import Embedded
+from tests.embedded import PLAIN, Embedded
 
 REGION = "tor1"
 GPU = "gpu-h100x1-80gb"

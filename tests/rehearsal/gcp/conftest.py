@@ -16,8 +16,7 @@ from google.oauth2.credentials import Credentials
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
-from tests.conftest import PLAIN
-from tests.embedded import Embedded
+from tests.embedded import PLAIN, Embedded
 
 ZONE = "us-central1-a"
 REGION = "us-central1"
