@@ -57,6 +57,7 @@ def test_they_are_stopped_and_the_log_says_so(call: Call) -> None:
     assert '"stop"' in logged
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["kernels", "dead", "untold", "cpu", "parked"])
 def test_nothing_is_done_to_one_that_is_busy_or_of_which_something_is_missing(
     call: Call, cloud: Rehearsal, machines: Simulator, name: str

@@ -103,6 +103,7 @@ def test_an_owner_who_speaks_to_the_terminal_is_shown_without_it(call: Call, clo
         assert "gro" in out
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("tag", "value", "field"),
     [

@@ -25,6 +25,7 @@ PLACES = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", PLACES)
 def test_each_command_says_that_the_cloud_did_not_answer_and_the_next_up_adopts(
     call: Call, cloud: Rehearsal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

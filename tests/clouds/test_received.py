@@ -59,6 +59,7 @@ def questions(cloud: base.Cloud, order: base.Order, machine: base.Instance, thin
     }
 
 
+@pytest.mark.matrix
 def test_it_is_no_answer_in_any_call(rig: Any, portal: Portal) -> None:
     (machine,) = rig.cloud().launch(rig.order())
     machine = rig.cloud().wait_running(machine, timeout_s=60)
@@ -78,6 +79,7 @@ def test_it_is_no_answer_in_any_call(rig: Any, portal: Portal) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_made_is_found_by_the_next_try(rig: Any, portal: Portal, kind: str) -> None:
     order = rig.order()

@@ -12,6 +12,7 @@ import pytest
 from tests.fuzz import kinds
 from tests.sample import PARTS, part
 
+pytestmark = pytest.mark.matrix
 ROOT = Path(__file__).parents[2]
 CASES = 100  # of each part
 
@@ -21,7 +22,6 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False, cwd=ROOT)
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("first", part(range(PARTS)))
 def test_no_file_that_a_stranger_writes_makes_a_command_fail_otherwise_than_with_an_error(
     first: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

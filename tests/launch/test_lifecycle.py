@@ -50,7 +50,7 @@ T4 = load.load(load.find("t4-train"))
 PROFILE = Profile.model_validate({**T4.dump(), "places": [T4.dump()["places"][0]]})  # AWS alone
 WHERE = regions_of([PROFILE], [])
 HK, SG = "ap-east-1", "ap-southeast-1"
-QUICK = Patience(throttled_s=0.5, unanswered=3, pause_s=0.05, round_s=0.1)
+QUICK = Patience(throttled_s=0.5, unanswered=3, pause_s=0.05, round_s=0.1, shown_s=0.3)
 
 
 @pytest.fixture
@@ -241,6 +241,7 @@ def test_replies_that_stay_lost_leave_a_launch_that_goes_on(launcher: Launcher, 
     assert [x for x in everything(access, "gone-on") if x.startswith("i-")] == [instance.id]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["drop", "html"])
 def test_a_broken_answer_leaves_a_launch_that_can_be_removed(launcher: Launcher, ec2: Rehearsal, access: AwsAccess, kind: str) -> None:
     fault(ec2, kind=kind, action="RunInstances")
@@ -258,6 +259,7 @@ def _launch_in_child(access: AwsAccess, journal: Path, name: str) -> None:
     ensure(launcher_of(access, journal), name)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("action", ["DescribeInstances", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"])
 def test_kill_9_at_any_call_leaves_no_duplicate_and_no_orphan(
     launcher: Launcher, ec2: Rehearsal, access: AwsAccess, tmp_path: Path, action: str

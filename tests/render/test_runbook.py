@@ -48,6 +48,7 @@ def no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert list(tmp_path.rglob("pwned")) == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("case", "shell"), [*((case, "sh") for case in SUBJECTS), ("aws-hostile", "bash"), ("gcp-hostile", "bash")])
 def test_a_shell_takes_it_as_it_stands(case: str, shell: str, tmp_path: Path) -> None:
     subject, text = SUBJECTS[case](GIVEN), runbook(case)

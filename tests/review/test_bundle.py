@@ -318,6 +318,7 @@ def data_ranges() -> list[range]:
         return [range(s, s + e.file_size) for s, e in zip(starts, archive.infolist(), strict=True)]
 
 
+@pytest.mark.matrix
 def test_one_bit_flipped_in_any_byte_that_is_the_zips_own_is_refused_with_its_part(tmp_path: Path) -> None:
     data = data_ranges()
     structure = [at for at in range(len(ZIP)) if not any(at in r for r in data)]
@@ -328,6 +329,7 @@ def test_one_bit_flipped_in_any_byte_that_is_the_zips_own_is_refused_with_its_pa
         assert ": " in said
 
 
+@pytest.mark.matrix
 @given(st.integers(0, len(ZIP) - 1), st.integers(0, 7))
 @settings(max_examples=300, deadline=None)
 def test_one_bit_flipped_anywhere_in_the_zip_is_refused_with_its_part(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
@@ -335,6 +337,7 @@ def test_one_bit_flipped_anywhere_in_the_zip_is_refused_with_its_part(tmp_path_f
     assert owner_of(at) in said
 
 
+@pytest.mark.matrix
 @given(st.sampled_from(sorted(FILES)), st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
 def test_one_bit_flipped_in_any_file_of_a_folder_is_refused_with_its_part(

@@ -408,6 +408,7 @@ def flip(raw: bytes, at: int, bit: int) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("who", [ALICE, BOB])
 def test_one_bit_flipped_in_any_byte_of_an_approval_or_its_signature_is_refused(
     pair: tuple[Path, dict[str, bytes], bytes], people: People, who: str
@@ -425,6 +426,7 @@ def test_one_bit_flipped_in_any_byte_of_an_approval_or_its_signature_is_refused(
     assert len(sign.require(bundle.read(path), Organisation(signers=people.signers), NOW, TWO)) == 2
 
 
+@pytest.mark.matrix
 @given(st.integers(0, 10**9), st.integers(0, 7))
 @settings(max_examples=150, deadline=None)
 def test_one_bit_flipped_anywhere_in_a_signed_zip_is_refused(

@@ -18,7 +18,7 @@ import pytest
 from provision.host.ssh import Target
 from provision.verify.facts import Facts
 from provision.verify.facts.system import KernelFacts, Python3Facts
-from provision.verify.observe import observe
+from provision.verify.observe import Asked, observe
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 needed = pytest.mark.skipif(SSHD is None, reason="no sshd here: apt-get install openssh-server")
@@ -96,7 +96,7 @@ class Endpoint:
         executable(self.bin / name, text)
 
     def look(self, timeout_s: float = 20) -> Facts:
-        return asyncio.run(observe(self.target, timeout_s=timeout_s))
+        return asyncio.run(observe(self.target, timeout_s=timeout_s, asked=Asked("quick")))
 
     def close(self) -> None:
         self._sshd.terminate()

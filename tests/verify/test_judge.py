@@ -237,6 +237,7 @@ def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path]
 
 
+@pytest.mark.matrix
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_any_leaf_may_be_anything_without_a_traceback(data: st.DataObject) -> None:

@@ -71,6 +71,7 @@ def dependants(base: str, fact: str) -> list[str]:
     return [check for check, (_, facts) in ASKED[base].items() if fact in facts and (check, fact) not in OPTIONAL]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("base", "fact"), [(base, fact) for base, (raw, _) in BASES.items() for fact in raw])
 def test_a_fact_that_is_gone_or_unknown_leaves_no_pass_that_needed_it(base: str, fact: str) -> None:
     raw, profile = BASES[base]
@@ -79,6 +80,7 @@ def test_a_fact_that_is_gone_or_unknown_leaves_no_pass_that_needed_it(base: str,
         assert [check for check in dependants(base, fact) if after[check] == "pass"] == []
 
 
+@pytest.mark.matrix
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_fact_of_another_type_leaves_no_pass_that_needed_it(data: st.DataObject) -> None:
@@ -107,6 +109,7 @@ def replaced(raw: dict[str, Any], path: tuple[Any, ...], value: Any, *, remove: 
     return changed
 
 
+@pytest.mark.matrix
 @settings(max_examples=500, deadline=None)
 @given(data=st.data())
 def test_any_part_gone_mistyped_or_absurd_is_judged_and_a_fact_that_no_longer_holds_its_shape_passes_nowhere(data: st.DataObject) -> None:
@@ -151,6 +154,7 @@ READINGS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("check", "reading"), [(check, name) for check, names in READINGS.items() for name in names.split()])
 @pytest.mark.parametrize("said", [{"value": "much"}, {"value": -1}, {"value": 1.5}, {"unknown": "GPU is lost"}, {"unknown": ""}, {}, None])
 def test_a_reading_that_is_gone_or_absurd_is_no_pass(check: str, reading: str, said: Any) -> None:

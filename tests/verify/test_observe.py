@@ -15,11 +15,11 @@ from provision.verify.facts import Facts
 from provision.verify.facts.disk import RootDiskFacts
 from provision.verify.facts.system import IdentityFacts, KernelFacts, Python3Facts, ReleaseFacts
 from provision.verify.judge import judge
-from provision.verify.observe import observe
+from provision.verify.observe import Asked, observe
 
 
 def look(timeout_s: float = 60) -> Facts:
-    return asyncio.run(observe(LOCALHOST, timeout_s=timeout_s))
+    return asyncio.run(observe(LOCALHOST, timeout_s=timeout_s, asked=Asked("quick")))
 
 
 @pytest.fixture

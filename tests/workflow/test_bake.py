@@ -25,10 +25,11 @@ from provision.rehearsal.control import Rehearsal
 from provision.structs import replace
 from tests import sample
 from tests.cli.conftest import Call, call
-from tests.conftest import PLAIN
-from tests.embedded import Embedded
+from tests.embedded import PLAIN, Embedded
 from tests.workflow.bake_stand_ins import stand_ins
 from tests.workflow.killed import Killable
+
+pytestmark = pytest.mark.matrix
 
 __all__ = ["call"]
 

@@ -17,6 +17,8 @@ from tests.cli.conftest import Call, call
 from tests.workflow.killed import Killable
 from tests.workflow.test_bake import cloud, settings, written
 
+pytestmark = pytest.mark.matrix
+
 __all__ = ["call", "cloud"]
 
 PLACE = "{cloud: gcp, instance_type: n1-standard-8, gpu: t4, zones: [asia-east2-a], baked_image: USE}"

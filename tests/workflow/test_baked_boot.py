@@ -29,6 +29,8 @@ from tests.verify.good import GOOD
 from tests.workflow.test_bake import cloud, written
 from tests.workflow.test_bake_gcp import on_gcp
 
+pytestmark = pytest.mark.matrix
+
 __all__ = ["call", "cloud"]
 
 OLD, NEW, THIRD = "6.8.0-1030-aws", "6.8.0-1031-aws", "570.86.15"

@@ -24,8 +24,7 @@ from provision.rehearsal.control import Rehearsal
 from provision.review import bundle, sign
 from tests import sample
 from tests.cli.conftest import Call, call
-from tests.conftest import PLAIN
-from tests.embedded import Embedded
+from tests.embedded import PLAIN, Embedded
 from tests.review.samples import People
 from tests.waiting import until
 from tests.workflow.killed import Killable

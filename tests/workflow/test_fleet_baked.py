@@ -15,6 +15,8 @@ from tests.workflow.test_bake import cloud, written
 from tests.workflow.test_bake_gcp import on_gcp
 from tests.workflow.test_fleet import ACCOUNT, REGION, AwsGroups, GcpGroups
 
+pytestmark = pytest.mark.matrix
+
 __all__ = ["call", "cloud"]
 
 STORES = {"aws": "s3://a-store/x", "gcp": "gs://a-store/x"}

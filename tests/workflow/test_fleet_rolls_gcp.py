@@ -24,6 +24,8 @@ from tests.cli.conftest import Call, call, gpuprov
 from tests.waiting import LONG_S, until
 from tests.workflow.test_fleet import GcpGroups, cloud, profile
 
+pytestmark = pytest.mark.matrix
+
 __all__ = ["call", "cloud", "profile"]
 
 SIZE = 20

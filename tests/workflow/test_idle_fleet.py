@@ -27,6 +27,8 @@ from tests.workflow.killed import Killable
 from tests.workflow.member_stand_ins import stand_ins
 from tests.workflow.test_fleet import AwsGroups, GcpGroups, cloud, groups, profile, where, words
 
+pytestmark = pytest.mark.matrix
+
 __all__ = ["call", "cloud", "groups", "profile", "where", "words"]
 
 IDLE = ("idle", "ff", "--idle-for", "2s", "--warn", "1s", "--interval", "0.5")
@@ -119,6 +121,7 @@ def test_kill_9_at_every_call(
     assert number > 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("busy", "action"), [("kernels", "shrink"), ("dead", "shrink"), ("parked", "down")])
 @pytest.mark.parametrize("where", ["aws"])
 def test_a_member_that_is_busy_or_of_which_something_is_missing_stays(

@@ -21,7 +21,7 @@ from tests.workflow.test_fleet_baked import bake, fleet, images, profile
 
 __all__ = ["call", "cloud"]
 
-pytestmark = pytest.mark.usefixtures("cloud")
+pytestmark = [pytest.mark.matrix, pytest.mark.usefixtures("cloud")]
 
 
 @pytest.fixture(params=["aws", "gcp"])

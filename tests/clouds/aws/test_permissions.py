@@ -106,6 +106,7 @@ def test_a_policy_for_one_subnet_needs_no_more_and_opens_no_other(rig: AwsRig) -
         rig.cloud().launch(rig.order(order.name))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("action", PERMISSIONS)
 def test_without_one_action_the_error_names_it(rig: AwsRig, action: str) -> None:
     subnet = rig.subnet(f"{REGION}a")

@@ -330,6 +330,7 @@ def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 GARBAGE = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([]), st.just({}))
 
 
+@pytest.mark.matrix
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_leaf_may_be_anything_without_a_traceback(data: st.DataObject) -> None:
