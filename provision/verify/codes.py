@@ -1,5 +1,6 @@
 """What the driver's codes mean: the bits of what holds clocks down, and XIDs."""
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 # nvmlClocksEventReason*: what the bits mean, and how bad it is.
@@ -9,24 +10,108 @@ THERMAL: Final = {0x20: "software thermal slowdown"}
 ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
 
 # NVIDIA's catalogue of XIDs, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, by its immediate action, from the table that
-# gpud generated of it on 2025-10-29. Every other code, also one that is not in the catalogue, needs a reset, a repair or support, and
-# fails. The catalogue ignores 63 (a row or page was replaced: `gpu-health` judges the consequences) and the test messages.
-_IGNORED: Final = frozenset({63, 106, 107})
-# RESTART_APP: a program failed, or was hit by a failure; the GPU goes on.
-_APPLICATION: Final = frozenset(
-    {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, *range(82, 87), 88, 89, 94, *range(96, 106)}
-    | {*range(126, 136), 139}
+# gpud generated of it on 2025-10-29. The 61 codes of it without a meaning are left out, as are those that it does not have. 48, 74, 144 to
+# 150 and 159 have a workflow there, of which this is the first step; 162 to 172 have no action there, and ours follows from the meaning.
+Action = Literal["nothing", "look later", "restart program", "update driver", "reset", "reboot", "replace"]
+_XIDS: Final[dict[Action, dict[int, str]]] = {
+    "nothing": {63: "a row or page of its memory was replaced, see gpu-health", 106: "a test message", 107: "a silent test message"},
+    # IGNORE at once. 45 cleans up after another one, 154 announces what `gpu-health` reads, 162 and 163 are no errors.
+    "look later": {
+        14: "no use is published", 37: "an error of the driver's firmware", 38: "the watchdog of the driver's firmware",
+        43: "the GPU stopped the work of a program", 44: "a fault in a context switch", 45: "work was removed after another error",
+        66: "an illegal access by the driver", 67: "an illegal access by the driver", 92: "many corrected errors of its memory",
+        93: "the infoROM is written more often than it bears", 108: "no use is published", 121: "an error of the link to the CPU (C2C)",
+        137: "an access over NVLink without the right to it", 141: "an error of CUDA's fast path", 152: "an error of the DLA's memory unit",
+        153: "a time-out of the DLA", 154: "the driver asks for another recovery, see gpu-health",
+        157: "a resource could not be retired", 160: "a channel was retired", 161: "a channel could not be retired",
+        162: "power smoothing is on again", 163: "power smoothing is off",
+    },
+    # A program failed, or was hit by a failure; the GPU goes on.
+    "restart program": {
+        8: "the GPU stopped the work of a program", 11: "a corrupt stream of commands", 13: "an exception in a kernel",
+        25: "an illegal stream of commands", 31: "a kernel touched memory that is not its own (page fault)",
+        32: "a corrupt stream of commands", 60: "an exception of the video processor", 69: "an illegal command of a program",
+        80: "corrupt data was sent to the GPU", 86: "an exception of the optical flow engine", 94: "an uncorrected memory error, contained",
+        139: "an exception of the optical flow engine",
+        **dict.fromkeys((39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)), "an exception of a copy engine"),
+        **dict.fromkeys((68, 83, 84, 88, 89, 96, 97, 98), "an exception of a video decoder"),
+        **dict.fromkeys((82, *range(99, 106)), "an exception of a JPEG decoder"),
+    },
+    "update driver": {78: "this driver cannot start the virtual GPU: it is of another release than the host's"},
+    "reset": {
+        46: "the GPU stopped", 48: "an uncorrected error of its memory", 62: "its power controller halted",
+        64: "a bad row or page of its memory could not be replaced", 74: "an NVLink failed", 95: "a memory error, not contained",
+        109: "a context switch did not end", 110: "a security fault", 119: "its system processor (GSP) did not answer",
+        120: "its system processor (GSP) failed", 136: "an NVLink could not be trained", 140: "an uncorrected memory error",
+        143: "the GPU could not be started", 155: "an NVLink was taken down", 156: "a bad resource waits for a reset",
+        158: "the GPU did not answer in time", 167: "PCIe did not answer in time", 168: "errors in protected memory",
+        169: "its security processor halted", 171: "an uncorrected error of its DRAM", 172: "an uncorrected error of its SRAM",
+        **dict.fromkeys(range(144, 151), "an NVLink 5 failed"),
+    },
+    "reboot": {79: "the GPU has fallen off the bus", 151: "a key could not be changed"},
+    "replace": {
+        54: "its power cable is not connected", 142: "an exception of a video encoder", 159: "an error of the link to the CPU",
+        164: "the parts that smooth its power are nearly worn", 165: "the parts that smooth its power are worn",
+        166: "data came before its link was encrypted", 170: "an interrupt of its encrypted link",
+    },
+}  # fmt: skip
+# The errors of NVSwitches, whose lines name themselves: NVIDIA's fabric manager user guide DU-09883-001_v1.3, appendix D, by gpud. Those of
+# the first list stop the whole fabric, those of the second are corrected by the switch; of all others the line says whether they are fatal.
+_SXIDS_ALWAYS_FATAL: Final = frozenset({10003, 12020, 22003, 22011, *range(23001, 23018)})
+_SXIDS_HARMLESS: Final = frozenset(
+    {11012, 11021, 11022, 11023, 12021, 12023, 15008, 15011, 19049, 19055, 19057, 19059, 19062, 19065, 19068, 19071}
+    | {20001, 22013, 24001, 24002, 24003}
 )
-# IGNORE at once and look into later; 45 cleans up after another one, 154 announces what `gpu-health` reads, 162 and 163 are not errors.
-_LOOK_LATER: Final = frozenset({14, 37, 38, 43, 44, 45, 66, 67, 92, 93, 108, 121, 137, 141, 152, 153, 154, 157, 160, 161, 162, 163})
-
+_ACTIONS: Final = {code: action for action, codes in _XIDS.items() for code in codes}
+_SOFT: Final[frozenset[Action]] = frozenset({"look later", "restart program"})
 
 # NVLink 5: the catalogue's severity is that of the line, Fatal or Nonfatal.
 _NVLINK5: Final = frozenset(range(144, 151))
+# From the mildest to the gravest: each is tried, and where the code comes again, the next one. A reset needs a GPU that nothing uses; a
+# stop and a start move a virtual machine to other hardware.
+_CHAIN: Final[dict[Action, str]] = {
+    "nothing": "nothing: NVIDIA's catalogue says that it can be ignored",
+    "look later": "look again after a day: where it comes often, reset the GPU and tell the cloud",
+    "restart program": "run the program again; where other programs get it too, reset the GPU (`sudo nvidia-smi --gpu-reset`), then reboot",
+    "update driver": "install the driver of the release that the host has",
+    "reset": "end what uses the GPU, then `sudo nvidia-smi --gpu-reset` or `sudo reboot`; where it comes again, replace the machine",
+    "reboot": "`sudo reboot`; where it comes again, stop and start the machine, which moves it to other hardware, or replace it",
+    "replace": "replace the machine (stop and start move it to other hardware), and tell the cloud this code",
+}
+RESET_ALL: Final = "reboot: all GPUs and NVSwitches have to be reset together; where it comes again, replace the machine"
+"""What to do about a fatal error of an NVSwitch."""
+_WORST: Final[tuple[Action, ...]] = tuple(_CHAIN)
+
+
+def action(xid: int, *, nonfatal: bool = False) -> Action:
+    """What NVIDIA's catalogue says to do at once about an XID; `nonfatal` is what its line says."""
+    return "look later" if nonfatal and xid in _NVLINK5 else _ACTIONS.get(xid, "replace")
+
+
+def meaning(xid: int) -> str:
+    """What an XID says; a code without a published meaning says that."""
+    return _XIDS[_ACTIONS[xid]][xid] if xid in _ACTIONS else "no meaning is published"
 
 
 def gravity(xid: int, *, nonfatal: bool = False) -> Literal["hard", "soft", "ignored"]:
     """Whether an XID asks for a look at the GPU, at the program, or at nothing; `nonfatal` is what its line says."""
-    if nonfatal and xid in _NVLINK5:
-        return "soft"
-    return "ignored" if xid in _IGNORED else "soft" if xid in _APPLICATION | _LOOK_LATER else "hard"
+    todo = action(xid, nonfatal=nonfatal)
+    return "ignored" if todo == "nothing" else "soft" if todo in _SOFT else "hard"
+
+
+def switch_gravity(sxid: int, *, nonfatal: bool) -> Literal["hard", "soft", "ignored"]:
+    """The same of an error of an NVSwitch."""
+    if sxid in _SXIDS_HARMLESS:
+        return "ignored"
+    return "soft" if nonfatal and sxid not in _SXIDS_ALWAYS_FATAL else "hard"
+
+
+def chain(xid: int) -> str:
+    """What to do about an XID on a cloud machine, the mildest step first."""
+    return _CHAIN[action(xid)]
+
+
+def advice(events: Iterable[tuple[int, bool]]) -> str:
+    """What the gravest of some XIDs means, and the chain of actions on a cloud machine; with each code whether its line says nonfatal."""
+    code, todo = max(((code, action(code, nonfatal=mild)) for code, mild in events), key=lambda pair: _WORST.index(pair[1]))
+    return f"XID {code}: {meaning(code)}: {_CHAIN[todo]}"

@@ -1,24 +1,18 @@
 """What is known of every host that is watched: the last sample, what lies between two, a short history, and what happened."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from provision.host.ssh import Target
 from provision.structs import MutableStruct, Struct, field
-from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
+from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, chain, meaning
 from provision.watch.sample import GpuSample, Rates, Sample, rates
 from provision.watch.stream import Lost
 
 HISTORY: Final = 120
 _NOTICES: Final = 200
 _STALE: Final = 5  # intervals
-# What to do about an XID, by how grave it is.
-_TODO: Final[Mapping[str, str]] = {
-    "hard": "drain the host: NVIDIA's XID catalogue says whether to reset, reboot or replace",
-    "soft": "a program failed, or was hit by a failure: see whether other programs get the same XID",
-    "ignored": "nothing: NVIDIA's catalogue says that it can be ignored",
-}
 
 
 class WatchedHost(Struct):
@@ -127,7 +121,7 @@ def _happened(state: HostState, now: Sample, at: float) -> Iterable[Notice]:
     """What a sample tells that the one before did not."""
     for event in now.events or ():
         where = event.gpu if event.gpu >= 0 else None
-        yield Notice(at, state.name, where, f"XID {event.xid}", _TODO[gravity(event.xid)])
+        yield Notice(at, state.name, where, f"XID {event.xid}: {meaning(event.xid)}", chain(event.xid))
     old = {gpu.uuid: gpu for gpu in state.sample.gpus} if state.sample else {}
     for index, gpu in enumerate(now.gpus):
         before = old.get(gpu.uuid)

@@ -155,7 +155,7 @@ def test_one_host_in_depth_has_itself_its_cost_its_processes_and_what_happened()
         "ends in 1.5 h",
         "GPU 0 10.0 GiB ada 7 in container 0123456789ab: python train.py",
         "GPU 0 1.0 GiB lost process 8: it is gone, and its memory is still held",
-        "GPU 0: XID 79; drain the host",
+        "GPU 0: XID 79: the GPU has fallen off the bus; `sudo reboot`",
     ):
         assert part in text, text
 

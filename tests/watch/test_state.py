@@ -43,10 +43,10 @@ def test_counts_that_stood_before_we_looked_are_no_event() -> None:
     assert watched().take("h", sample(gpu(ecc_uncorrected=7, rows_remapped=3)), 1.0) == []
 
 
-@pytest.mark.parametrize(("xid", "todo"), [(79, "drain the host"), (31, "a program failed"), (63, "nothing")])
+@pytest.mark.parametrize(("xid", "todo"), [(79, "`sudo reboot`"), (31, "run the program again"), (63, "nothing")])
 def test_an_xid_says_what_to_do_by_how_grave_it_is(xid: int, todo: str) -> None:
     (notice,) = watched().take("h", sample(gpu(), events=[{"gpu": 0, "xid": xid}]), 1.0)
-    assert notice.happened == f"XID {xid}"
+    assert notice.happened.startswith(f"XID {xid}: ")
     assert notice.todo.startswith(todo)
 
 

@@ -20,7 +20,7 @@ from provision.verify.checks.base import (
     unknown,
     warns,
 )
-from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
+from provision.verify.codes import HARDWARE, ORDINARY, RESET_ALL, THERMAL, advice, gravity, switch_gravity
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.health import GspFacts, XidsFacts
@@ -144,6 +144,7 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
     require_gpu(facts)
     log = facts.read(XidsFacts)
     indices = _indices(facts)
+    told = [(event.code, event.nonfatal) for event in log.events]
     words: dict[str, list[str]] = {"hard": [], "soft": [], "ignored": []}
     for event in log.events:
         gpu = next((f"GPU {index} ({event.pci})" for pci, index in indices.items() if event.pci and event.pci in pci), event.pci or "a GPU")
@@ -152,15 +153,22 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
         words[grave].append(
             f"XID {event.code}{' (nonfatal)' if event.nonfatal else ''} on {gpu}{times}" + (f": {event.last}" if grave == "hard" else "")
         )
+    for event in log.switches:
+        grave = switch_gravity(event.code, nonfatal=event.nonfatal)
+        words[grave].append(f"SXID {event.code} on an NVSwitch ({event.pci}), {event.count} times: {event.last}")
     observed = f"{log.source}: " + ("; ".join(words["hard"] + words["soft"] + words["ignored"]) or "none")
     if words["hard"]:
-        return fails(expected, observed, "drain the host; NVIDIA's XID catalogue says whether to reset, reboot or replace")
+        return fails(expected, observed, f"drain the host; {advice(told) if _is_hard(told) else RESET_ALL}")
     if words["soft"]:
-        return warns(expected, observed, "a program failed, or was hit by a failure; see whether other programs get the same XID")
+        return warns(expected, observed, advice(told) if told else "look again after a day: where it comes often, tell the cloud")
     if not log.complete:
         hint = "look into /var/log/kern.log, or again after the next boot"
         return unknown(expected, f"{observed}, and the log's beginning is lost", hint)
     return passes(expected, observed)
+
+
+def _is_hard(told: list[tuple[int, bool]]) -> bool:
+    return any(gravity(code, nonfatal=nonfatal) == "hard" for code, nonfatal in told)
 
 
 def _indices(facts: Facts) -> dict[str, int]:

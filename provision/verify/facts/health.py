@@ -40,7 +40,7 @@ class GspFacts(Fact):
 
 
 class XidEvent(FactPart):
-    """A driver's complaint about one GPU, and how often it came; `pci` is empty where the line does not say.
+    """A driver's complaint about one GPU or NVSwitch, and how often it came; `pci` is empty where the line does not say.
 
     `nonfatal` is what the line says of itself: one code of NVLink 5 is for faults and for what was corrected.
     """
@@ -53,9 +53,10 @@ class XidEvent(FactPart):
 
 
 class XidsFacts(Fact):
-    """The XIDs of the kernel log of this boot; `complete` is whether the log still has its beginning."""
+    """The XIDs of the kernel log of this boot, and the SXIDs of NVSwitches; `complete` is whether the log still has its beginning."""
 
     name = "xids"
     source: Annotated[str, Field(min_length=1)]
     complete: bool
     events: tuple[XidEvent, ...]
+    switches: tuple[XidEvent, ...] = ()

@@ -14,6 +14,10 @@ XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?(?: GPU-C
 NONFATAL = re.compile(r" Nonfatal\s+XC\d+ i\d+ Link")
 
 
+# nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
+SXID = re.compile(r"nvidia-nvswitch\d+: SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (Fatal|Non-fatal)")
+
+
 def memory_health(pynvml, ask, handle):
     """Memory errors of one device, what the driver did about them, and which recovery it asks for."""
     count, valid = {}, ask("nvmlDeviceValidateInforom", handle)
@@ -61,7 +65,7 @@ def kernel_log():
             refusals.append("no %s" % name)
             continue
         # A firewall or containers can fill a kernel log with megabytes of their own.
-        filtered = words + " | sed -n -e 1,50p -e '51,$ { /NVRM/p; }' | head -c 2000000"
+        filtered = words + " | sed -n -e 1,50p -e '51,$ { /NVRM/p; /nvidia-nvswitch/p; }' | head -c 2000000"
         _, out, err = command(["/bin/sh", "-c", filtered], 25)
         lines = [line for line in out.splitlines() if line.strip() and not line.startswith("-- ")]
         if lines:
@@ -71,21 +75,30 @@ def kernel_log():
 
 
 def xids():
-    """The driver's complaints since the boot, by GPU and code. A GPU that fell off the bus may be reported without its code, 79."""
+    """The driver's complaints since the boot, by device and code. A GPU that fell off the bus may be reported without its code, 79."""
     source, lines = kernel_log()
-    events = {}
+    events, switches = {}, {}
     for line in lines:
+        switch = SXID.search(line)
+        if switch:
+            note(switches, (switch.group(1).lower(), int(switch.group(2)), switch.group(3) == "Non-fatal"), line)
         match = XID.search(line)
         key = (match.group(1).lower(), int(match.group(2)), bool(NONFATAL.search(line))) if match else None
         if not match and "NVRM" in line and "fallen off the bus" in line:
             where = re.search(r"GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})", line)
             key = (where.group(1).lower() if where else "", 79, False)
         if key:
-            before = events.get(key, {"count": 0})
-            events[key] = {"pci": key[0], "code": key[1], "nonfatal": key[2], "count": before["count"] + 1, "last": line.strip()[:200]}
+            note(events, key, line)
     # dmesg's ring and a rotated journal lose their beginning first, where every boot prints its version.
     complete = any("Linux version" in line for line in lines[:50])
-    return {"source": source, "complete": complete, "events": [events[key] for key in sorted(events)]}
+    found = {name: [rows[key] for key in sorted(rows)] for name, rows in (("events", events), ("switches", switches))}
+    return {"source": source, "complete": complete, **found}
+
+
+def note(events, key, line):
+    """One line more of a device's address, code, and whether it says nonfatal."""
+    before = events.get(key, {"count": 0})
+    events[key] = {"pci": key[0], "code": key[1], "nonfatal": key[2], "count": before["count"] + 1, "last": line.strip()[:200]}
 
 
 def gsp():

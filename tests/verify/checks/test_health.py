@@ -16,6 +16,12 @@ def xid(code: int, pci: str = "0000:00:1e", count: int = 1) -> dict[str, Any]:
     return {"xids__events": [{"pci": pci, "code": code, "count": count, "last": f"NVRM: Xid (PCI:{pci}): {code}, pid=7, what it said"}]}
 
 
+def switch(code: int, word: str = "Fatal") -> dict[str, Any]:
+    """One complaint of an NVSwitch."""
+    last = f"nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {code}, {word}, Link 30 what it said"
+    return {"xids__switches": [{"pci": "0000:c1:00.0", "code": code, "nonfatal": word != "Fatal", "count": 1, "last": last}]}
+
+
 def lost(reading: str) -> dict[str, Any]:
     """A GPU that does not answer this reading."""
     return {reading: {"unknown": "GPU is lost"}}
@@ -161,6 +167,12 @@ CASES: list[Case] = [
     ("xid", xid(31), {}, "warn", "=journalctl -k: XID 31 on GPU 0 (0000:00:1e)"),
     ("xid", xid(79, pci="0000:00:1f"), {}, "fail", "XID 79 on 0000:00:1f: NVRM: Xid (PCI:0000:00:1f): 79"),
     ("xid", {**xid(31), "xids__complete": False}, {}, "warn", "XID 31"),
+    ("xid", switch(20034), {}, "fail", "SXID 20034 on an NVSwitch (0000:c1:00.0), 1 times: nvidia-nvswitch3: SXid"),
+    ("xid", switch(20034, "Non-fatal"), {}, "warn", "SXID 20034"),
+    ("xid", switch(99999), {}, "fail", "SXID 99999"),
+    # A corrected error is none whatever its line says, and one that always stops the fabric is one.
+    *[("xid", switch(code, word), {}, "pass", f"SXID {code}") for code in (11012, 20001, 24003) for word in ("Fatal", "Non-fatal")],
+    *[("xid", switch(code, word), {}, "fail", f"SXID {code}") for code in (10003, 23001, 23017) for word in ("Fatal", "Non-fatal")],
     *[("xid", nonfatal(code), {}, "warn", f"XID {code} (nonfatal) on GPU 0") for code in range(144, 151)],
     # The word counts where NVLink 5 says it, and nowhere else.
     *[("xid", nonfatal(code), {}, "fail", f"XID {code} (nonfatal) on GPU 0") for code in (79, 143, 151)],
@@ -177,8 +189,30 @@ TEXTS: list[Text] = [
     ("gsp", {"gsp__on_disk": "0", "gsp__modules": "proprietary"}, {}, GSP, "reboot, or unload the driver"),
     ("gpu-health", gpu(uncorrected=1), {}, WELL, "drain the host and reset the GPU or reboot"),
     ("gpu-health", gpu(uncorrected_ever=1), {}, WELL, "look again after a day"),
-    ("xid", xid(79), {}, "no XID in the kernel log since the boot", "drain the host"),
-    ("xid", xid(31), {}, "no XID in the kernel log since the boot", "a program failed"),
+    (
+        "xid",
+        xid(79),
+        {},
+        "no XID in the kernel log since the boot",
+        "drain the host; XID 79: the GPU has fallen off the bus: `sudo reboot`",
+    ),
+    (
+        "xid",
+        {"xids__events": xid(31)["xids__events"] + xid(48)["xids__events"]},
+        {},
+        "no XID in the kernel log since the boot",
+        "drain the host; XID 48: an",
+    ),
+    ("xid", switch(20034), {}, "no XID in the kernel log since the boot", "drain the host; reboot: all GPUs and NVSwitches"),
+    ("xid", {**switch(20034), **xid(31)}, {}, "no XID in the kernel log since the boot", "drain the host; reboot: all GPUs and NVSwitches"),
+    ("xid", switch(22013 + 1, "Non-fatal"), {}, "no XID in the kernel log since the boot", "look again after a day"),
+    (
+        "xid",
+        xid(31),
+        {},
+        "no XID in the kernel log since the boot",
+        "XID 31: a kernel touched memory that is not its own (page fault): run the program again",
+    ),
     ("xid", {"xids__complete": False}, {}, "no XID in the kernel log since the boot", "/var/log/kern.log"),
     ("xid", {"xids": {"unknown": "x"}}, {}, "the driver has not complained since the boot", "adm or systemd-journal"),
     (

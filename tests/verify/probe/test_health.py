@@ -77,6 +77,10 @@ LOG = """[    0.000000] Linux version 6.8.0
                NVRM: (PCI ID: 10de:26b5) installed in this system has
                NVRM: fallen off the bus and is not responding to commands.
 [   67.0] usb 1-1: device has fallen off the bus
+[   68.0] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
+[   68.1] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 31 LTSSM Fault Up
+[   68.2] nvidia-nvswitch0: SXid (PCI:0000:85:00.0): 22013, Non-fatal, Link 14 Minion Link DLREQ interrupt
+[   68.3] nvidia-nvswitch0: SXid (PCI:0000:85:00.0): Data {0x00000001}
 """
 
 
@@ -96,6 +100,14 @@ def test_the_kernel_log_is_counted_by_gpu_and_code_and_one_that_fell_off_is_79(p
         ("0018:01:00", 149, False, 1),
         ("0018:01:00", 149, True, 1),
     ]
+    assert [(event["pci"], event["code"], event["nonfatal"], event["count"]) for event in found["switches"]] == [
+        ("0000:85:00.0", 22013, True, 1),
+        ("0000:c1:00.0", 20034, False, 2),
+    ]
+    assert found["switches"][1]["last"].endswith("Link 31 LTSSM Fault Up")
+
+
+SWITCH = "[  999.1] nvidia-nvswitch1: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error\n"
 
 
 @pytest.mark.parametrize("said", ["exit 1", "echo '-- No entries --'", "echo 'Hint: You are currently not seeing messages' >&2"])
@@ -108,16 +120,16 @@ def test_a_log_that_may_not_be_read_is_no_empty_log(probe: Any, bin_folder: Path
 
 def test_a_log_of_many_megabytes_that_are_not_the_drivers_is_read_to_its_end(probe: Any, bin_folder: Path) -> None:
     noise = "[   70.0] veth0: entered promiscuous mode, and other words that nobody asks for\n" * 80_000
-    (bin_folder / "log").write_text(LOG + noise + "[  999.0] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n")
+    (bin_folder / "log").write_text(LOG + noise + "[  999.0] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n" + SWITCH)
     tool(bin_folder, "journalctl", f"exec {shutil.which('cat', path='/usr/bin:/bin')} {bin_folder}/log")
     source, lines = probe.health.kernel_log()
-    assert (source, len(lines)) == ("journalctl -k", 51)
+    assert (source, len(lines)) == ("journalctl -k", 52)
     assert ("0000:9b:00", 79) in {(event["pci"], event["code"]) for event in probe.health.xids()["events"]}
 
 
 def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> None:
     tool(bin_folder, "dmesg", "echo '[99.9] eth0: link up'")
-    assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": []}
+    assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": [], "switches": []}
 
 
 @pytest.mark.parametrize(
