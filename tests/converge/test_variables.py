@@ -113,6 +113,9 @@ def test_the_profile_and_its_lock_reach_the_roles(profile: Profile, lock: Lock) 
     assert values["counters_open"] is True
     assert (values["clocks_mode"], values["clocks_memory_mhz"], values["clocks_graphics_mhz"]) == ("locked-graphics", 5001, 1590)
     assert values["preflight_free_gb"] > variables(profile, lock, ["clocks"])["preflight_free_gb"]
+    assert values["preflight_repositories"] == []  # none is added, and no entry of the host stands in the way
+    both = variables(profile, lock, ["preflight", "sources"])
+    assert both["preflight_repositories"] == [*both["sources_apt"], *both["sources_dnf"]] != []
 
 
 def test_a_profile_without_a_data_disk_leaves_storage_at_its_defaults(profile: Profile, lock: Lock) -> None:

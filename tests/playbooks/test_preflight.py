@@ -102,7 +102,8 @@ def test_the_bound_of_free_space_passes_and_a_byte_less_is_refused(here: Any, mo
 def test_a_dry_run_refuses_and_tells_the_same(here: Any, monkeypatch: pytest.MonkeyPatch, *, check: bool) -> None:
     monkeypatch.setattr(here.module, "package_manager", lambda: "dnf5")
     answer = here.call(check=check)
-    assert (answer["changed"], answer["system"], answer["ansible_facts"]) == (False, "ubuntu 24.04", {"pkg_mgr": "dnf5"})
+    facts = {"pkg_mgr": "dnf5", "sources_elsewhere": [], "sources_keyrings": {}}
+    assert (answer["changed"], answer["system"], answer["ansible_facts"]) == (False, "ubuntu 24.04", facts)
     assert "the profile is for rocky 9" in here.call(check=check, system="rocky 9")["msg"]
 
 

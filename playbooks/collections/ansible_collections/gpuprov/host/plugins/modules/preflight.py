@@ -18,6 +18,7 @@ options:
   headers: {description: Packages that a repository of the host must have., type: list, elements: str, default: []}
   given: {description: Packages that the owner of the host makes available., type: list, elements: str, default: []}
   by_hand: {description: How the owner does that., type: str, default: ""}
+  repositories: {description: The repositories that the role sources adds., type: list, elements: dict, default: []}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -26,7 +27,12 @@ EXAMPLES = """
 """
 RETURN = """
 system: {description: The system of this host., returned: always, type: str}
-ansible_facts: {description: The fact `pkg_mgr` as Ansible would gather it, returned: always, type: dict}
+ansible_facts:
+  description: >-
+    The fact `pkg_mgr` as Ansible would gather it; `sources_elsewhere`, files of the host in which entries of these repositories are off;
+    `sources_keyrings`, the keyrings by which the host reads those of the system
+  returned: always
+  type: dict
 """
 
 import fcntl
@@ -40,6 +46,7 @@ import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuprov.host.plugins.module_utils.entries import Elsewhere
 
 _NAMES = {"almalinux": "alma", "amzn": "amazon-linux", "centos": "centos-stream"}
 _LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/apt/lists/lock", "/var/lib/rpm/.rpm.lock")
@@ -223,6 +230,7 @@ def main():
             "headers": {"type": "list", "elements": "str", "default": []},
             "given": {"type": "list", "elements": "str", "default": []},
             "by_hand": {"type": "str", "default": ""},
+            "repositories": {"type": "list", "elements": "dict", "default": []},
         },
         supports_check_mode=True,
     )
@@ -247,12 +255,15 @@ def main():
     missing = without_candidate(options["given"])
     if missing:
         problems.append("no repository has %s: %s" % (" and ".join(missing), options["by_hand"]))
+    elsewhere = Elsewhere(options["repositories"])
+    problems += elsewhere.problems
     problems += [reason for reason in (cloud_init(options["wait_s"]), package_managers(options["wait_s"])) if reason]
     if problems:
         module.fail_json(msg="; ".join(problems))
-    for warning in warnings():
+    for warning in warnings() + elsewhere.taken:
         module.warn(warning)
-    module.exit_json(changed=False, system=here, ansible_facts={"pkg_mgr": package_manager()})
+    facts = {"pkg_mgr": package_manager(), "sources_elsewhere": elsewhere.files, "sources_keyrings": elsewhere.keyrings}
+    module.exit_json(changed=False, system=here, ansible_facts=facts)
 
 
 if __name__ == "__main__":
