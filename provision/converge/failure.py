@@ -50,7 +50,10 @@ _PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
     ("virtualenv", r"ensurepip"),  # its message does not name the cause
     ("package-lock", r"Could not get lock(?!.*No such file)|Unable to (?:acquire|lock)(?!.*No such file)|dpkg frontend lock"),
     ("sudo", r"sudo: |Missing sudo password|not in the sudoers file|privilege escalation"),
-    ("module-build", r"Bad return status for module build|Error! .*(?:build|make) failed|Building module: *\n?.*\(bad exit status"),
+    (
+        "module-build",
+        r"DKMS built no module|Bad return status for module build|Error! .*(?:build|make) failed|Building module: *\n?.*\(bad exit status",
+    ),
     ("package-database", r"dpkg was interrupted|dpkg --configure -a|fix-broken install|apt-get -f install"),
     ("package-removal", r"[Pp]ackages need to be removed but [Rr]emove is disabled"),
     # It reached the archive in these, and the network is not the cause.

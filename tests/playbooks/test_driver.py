@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from provision.converge.failure import failed_task
+
 from .conftest import Host, Modules
 
 KERNELS = ("6.8.0-1", "6.8.0-2")
@@ -21,10 +23,12 @@ class Rig:
         self.module = modules.load("modules.driver")
         self.tools = {"/usr/bin/apt-mark"}
         self.version: str | None = None
-        self.device = True
+        self.owners = {"nvidia"}
+        self.next_boot = KERNELS[1]
         patch = modules.monkeypatch.setattr
         patch(self.module, "loaded_version", lambda: self.version)
-        patch(self.module, "on_the_bus", lambda: self.device)
+        patch(self.module, "on_the_bus", lambda: self.owners)
+        patch(self.module, "next_boot", lambda: self.next_boot)
         patch(self.module, "kernels", lambda: list(KERNELS))
         patch(self.module, "has_module", lambda kernel: (self.root / kernel).exists())
         patch(self.module, "log", lambda: "the end of the log")
@@ -49,7 +53,7 @@ def rig(modules: Modules, tmp_path: Path) -> Rig:
 
 
 def test_packages_are_held_by_apt_once_and_an_undo_lets_them_go(rig: Rig) -> None:
-    rig.device = False
+    rig.owners = set()
     rig.host.answers["apt-mark showhold"] = (0, "held\n")
     assert rig.call("held", "new", "new-arch:amd64")["changes"] == ["apt-mark hold new new-arch:amd64"]
     assert rig.modules.record("nvidia_driver")["undo"] == [["apt-mark", "unhold", "new", "new-arch:amd64"]]
@@ -60,7 +64,7 @@ def test_packages_are_held_by_apt_once_and_an_undo_lets_them_go(rig: Rig) -> Non
 
 
 def test_packages_are_held_by_dnf_where_there_is_no_apt(rig: Rig) -> None:
-    rig.device, rig.tools = False, {"/usr/bin/dnf"}
+    rig.owners, rig.tools = set(), {"/usr/bin/dnf"}
     rig.host.answers["dnf --quiet versionlock list"] = (0, "held-3:580.1-1.*\n")
     assert rig.call("held", "new")["changes"] == ["dnf --assumeyes --quiet versionlock add new"]
     assert rig.modules.record("nvidia_driver")["undo"] == [["dnf", "--assumeyes", "--quiet", "versionlock", "delete", "new"]]
@@ -75,7 +79,7 @@ def test_packages_are_held_by_dnf_where_there_is_no_apt(rig: Rig) -> None:
 
 
 def test_a_kernel_without_the_module_gets_it_or_the_run_stops_with_the_log(rig: Rig) -> None:
-    rig.device = False
+    rig.owners = set()
     (rig.root / KERNELS[1]).unlink()
     answer = rig.call()
     assert answer["msg"] == f"DKMS built no module for kernel {KERNELS[1]}: the end of the log"
@@ -90,6 +94,35 @@ def test_a_kernel_without_the_module_gets_it_or_the_run_stops_with_the_log(rig: 
     (rig.root / KERNELS[1]).unlink(missing_ok=True)
     answer = rig.call()
     assert (answer["changes"], answer["kernels"], answer["reboot"]) == ([f"dkms autoinstall -k {KERNELS[1]}"], list(KERNELS), False)
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("Error! Bad return status for module build on kernel: 6.8.0-2 (x86_64)\nConsult make.log\n", "the end of the log"),
+        (
+            "Sign command: x\nError! Your kernel headers for kernel 6.8.0-2 cannot be found.\nError! More\n",
+            "Error! Your kernel headers for",
+        ),
+    ],
+)
+def test_a_build_that_never_began_is_told_by_what_dkms_prints(rig: Rig, printed: str, said: str) -> None:
+    (rig.root / KERNELS[1]).unlink()
+    rig.host.answers["dkms autoinstall"] = (11, printed)
+    answer = rig.call()
+    assert answer["msg"].startswith(f"DKMS built no module for kernel 6.8.0-2: {said}")
+    assert answer["dkms"] == printed
+
+
+def test_a_module_of_somebody_else_that_does_not_build_stops_nothing(rig: Rig) -> None:
+    (rig.root / KERNELS[1]).unlink()
+
+    def build(argv: list[str], real: Any = rig.host.run) -> tuple[int, str]:
+        rig.built(*[word for word in argv if word == KERNELS[1]])
+        return (11, "zfs failed\n") if argv[0] == "dkms" else real(argv)
+
+    rig.host.run = build  # type: ignore[method-assign]
+    assert rig.call()["kernels"] == list(KERNELS)
 
 
 def test_a_dry_run_says_what_it_would_do(rig: Rig) -> None:
@@ -114,9 +147,9 @@ def test_the_module_is_loaded_where_there_is_a_gpu_and_it_is_not(rig: Rig) -> No
     rig.host.ran.clear()
     rig.version = "580.95.05"
     assert (rig.call()["changed"], loads(rig)) == (False, [])
-    rig.version, rig.device = None, False
+    rig.version, rig.owners = None, set()
     assert (rig.call()["changed"], loads(rig)) == (False, [])
-    rig.device = True
+    rig.owners = {""}
     assert (rig.call(check=True)["changed"], loads(rig)) == (False, [])
 
 
@@ -131,9 +164,38 @@ def test_another_version_is_unloaded_first_or_takes_a_reboot(rig: Rig) -> None:
     assert (answer["changes"], answer["reboot"], loads(rig)) == ([], True, unload)
 
 
-def test_a_running_kernel_without_the_module_is_refused(rig: Rig) -> None:
+def test_a_running_kernel_without_headers_is_left_by_a_reboot_where_the_next_one_has_the_module(rig: Rig) -> None:
     rig.modules.monkeypatch.setattr(rig.module, "kernels", lambda: [KERNELS[1]])
-    assert "the running kernel 6.8.0-1 has no headers here" in rig.call()["msg"]
+    answer = rig.call()
+    assert (answer["changes"], answer["reboot"], loads(rig)) == ([], True, [])
+
+
+@pytest.mark.parametrize(("newest", "said"), [(KERNELS[0], KERNELS[0]), ("6.8.0-3", "6.8.0-3"), (None, "unknown")])
+def test_and_is_refused_with_what_to_install_where_the_next_boot_has_no_module_either(rig: Rig, newest: str, said: str) -> None:
+    rig.modules.monkeypatch.setattr(rig.module, "kernels", lambda: [KERNELS[1]])
+    rig.next_boot = newest
+    assert rig.call()["msg"] == (
+        f"the running kernel 6.8.0-1 has no headers here, and the newest kernel that can be booted is {said}; "
+        "the module is built for 6.8.0-2: install the headers of one of the two, then run this again"
+    )
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_nouveau_is_unloaded_or_takes_a_reboot(rig: Rig, *, busy: bool) -> None:
+    rig.owners = {"nouveau", ""}
+    rig.host.answers["modprobe --remove nouveau"] = (int(busy), "modprobe: FATAL: Module nouveau is in use.")
+    rig.host.answers["modprobe nvidia"] = (int(busy), "modprobe: ERROR: could not insert 'nvidia': No such device")
+    answer = rig.call()
+    assert (answer["reboot"], loads(rig)[-1]) == (busy, "modprobe --remove nouveau" if busy else "modprobe nvidia")
+    rig.host.ran.clear()
+    assert (rig.call(check=True)["reboot"], loads(rig)) == (False, [])
+
+
+def test_cards_that_are_all_kept_for_virtual_machines_are_named_with_their_owner(rig: Rig) -> None:
+    rig.owners = {"vfio-pci"}
+    assert rig.call()["msg"].startswith("vfio-pci has every card, for virtual machines: take the cards out of its ids")
+    rig.owners = {"vfio-pci", "nvidia"}
+    assert rig.call()["changes"] == ["modprobe nvidia"]
 
 
 @pytest.fixture
@@ -157,7 +219,7 @@ def test_a_signed_module_is_not_built_and_the_kernel_that_it_came_with_is_booted
 
 
 def test_a_module_is_built_unless_it_is_said_to_come_signed(signed: Rig) -> None:
-    assert "has no headers here" in signed.modules.call("driver", module="nvidia")["msg"]
+    assert "the module is built for none: " in signed.modules.call("driver", module="nvidia")["msg"]
 
 
 def test_a_host_without_the_signed_module_or_with_one_of_dkms_is_refused(signed: Rig, tmp_path: Path) -> None:
@@ -210,23 +272,66 @@ def test_the_module_is_told_by_its_name_wherever_it_lies(driver: Any, monkeypatc
     assert driver.has_module("6.9") is False
 
 
-def test_the_log_is_the_end_of_the_newest(driver: Any, host: Host) -> None:
+def test_the_log_says_its_first_error_and_where_it_lies(driver: Any, host: Host) -> None:
     assert driver.log().startswith("there is no log")
     for age, name in ((2, "one"), (1, "new"), (3, "old")):
-        path = host.write(f"/var/lib/dkms/nvidia/{name}/build/make.log", f"{name}{'x' * 2000}end of {name}\n".encode())
+        path = host.write(f"/var/lib/dkms/nvidia/{name}/build/make.log", f"CC nv.o -Werror=x: y\nend of {name}\n\n".encode())
         os.utime(path, (9 - age, 9 - age))
-    assert (driver.log()[-10:], len(driver.log())) == ("end of new", 1000)
+    new = host.below("/var/lib/dkms/nvidia/new/build/make.log")
+    os.utime(host.write("/var/lib/dkms/zfs/2/build/make.log", b"of another module"), (20, 20))
+    assert driver.log() == f"end of new ({new})"
+    host.write("/var/lib/dkms/nvidia/new/build/make.log", b"")
+    assert driver.log() == f"it is empty ({new})"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        # The kernel of Ubuntu 22.04 for AWS with the compiler of the system (compiler-explorer/infra 1722).
+        (
+            "  gcc-12 -Werror=date-time -c nv.c\ncc: error: unrecognized command-line option '-ftrivial-auto-var-init'\nmake: *** Error 1",
+            "cc: error: unrecognized command-line option '-ftrivial-auto-var-init'",
+        ),
+        ("/bin/sh: 1: gcc-12: not found\nmake: *** [Makefile:1] Error 127", "/bin/sh: 1: gcc-12: not found"),
+        (f"/{'x' * 200}/nvidia-drm.c:9:1: fatal error: drm/drmP.h: gone\n", "/nvidia-drm.c:9:1: fatal error: drm/drmP.h: gone"),
+        ('ERROR: modpost: "foo" [nvidia.ko] undefined!\n', 'ERROR: modpost: "foo" [nvidia.ko] undefined!'),
+    ],
+)
+def test_the_reason_of_a_failed_build_is_whole_in_what_apply_says(driver: Any, host: Host, lines: str, said: str) -> None:
+    host.write("/var/lib/dkms/nvidia/580.95.05/build/make.log", f"DKMS make.log\n{lines}\n".encode())
+    result = {"msg": f"DKMS built no module for kernel 6.8.0-1020-aws: {driver.log().replace(str(host.root), '')}"}
+    error = failed_task("nvidia_driver", "Hold the driver", result, run_dir="/run")
+    assert f"{said} (/var/lib/dkms/nvidia/580.95.05/build/make.log)" in error.message
+    assert error.kind == "module-build"
+
+
+def test_the_next_boot_takes_the_newest_kernel_that_has_an_image(driver: Any, host: Host) -> None:
+    assert driver.next_boot() is None
+    for path in (
+        "boot/vmlinuz-6.8.0-9-generic",
+        "boot/vmlinuz-6.8.0-10-generic",
+        "boot/vmlinuz-0-rescue-99",
+        "lib/modules/6.8.0-11/build/Makefile",
+    ):
+        host.write(f"/{path}", b"")
+    assert driver.next_boot() == "6.8.0-10-generic"
+    host.write("/lib/modules/6.12.0-1.el10/vmlinuz", b"")
+    assert driver.next_boot() == "6.12.0-1.el10"
 
 
 @pytest.mark.parametrize(
     ("vendor", "kind", "there"),
     [("0x10de", "0x030200", True), ("0x10de", "0x030000", True), ("0x10de", "0x040300", False), ("0x1234", "0x030000", False)],
 )
-def test_a_device_counts_by_vendor_and_class(driver: Any, host: Host, vendor: str, kind: str, *, there: bool) -> None:
+def test_a_device_counts_by_vendor_and_class_and_has_a_driver_or_none(
+    driver: Any, host: Host, vendor: str, kind: str, *, there: bool
+) -> None:
     for slot, words in (("0000:00:01.0", ("0x8086", "0x030000")), ("0000:00:02.0", (vendor, kind))):
         for name, word in zip(("vendor", "class"), words, strict=True):
             host.write(f"/sys/bus/pci/devices/{slot}/{name}", f"{word}\n".encode())
-    assert driver.on_the_bus() is there
+    assert driver.on_the_bus() == ({""} if there else set())
+    Path(host.below("/sys/bus/pci/devices/0000:00:02.0/driver")).symlink_to("/sys/bus/pci/drivers/nouveau")
+    assert driver.on_the_bus() == ({"nouveau"} if there else set())
 
 
 @pytest.mark.parametrize(
@@ -253,5 +358,5 @@ def test_an_unloading_that_works_and_speaks_takes_no_reboot_and_one_that_fails_i
     assert rig.call()["reboot"] is True
     rig.version = "580.95.05"
     assert rig.call()["reboot"] is False
-    rig.device = False
+    rig.owners = set()
     assert rig.call()["reboot"] is False

@@ -8,8 +8,9 @@ module: driver
 short_description: Hold the driver, build its module for every kernel that has headers, and load it
 description:
   - Packages are held by apt-mark or dnf's versionlock.
-  - A kernel is one with a build folder in /lib/modules. If its module cannot be built, the task fails and shows the end of DKMS's log.
-  - Without an NVIDIA device on the bus nothing is loaded.
+  - A kernel is one with a build folder in /lib/modules. If its module cannot be built, the task fails with the error of DKMS's log.
+  - Without an NVIDIA device on the bus nothing is loaded. Where nouveau drives it, or only the kernel of the next boot has the module, that
+    takes a reboot.
 options:
   module: {description: The name of the kernel module., type: str, required: true}
   packages: {description: The packages to hold., type: list, elements: str, default: []}
@@ -23,7 +24,7 @@ EXAMPLES = """
 RETURN = """
 changes: {description: One line for each change that was or would be made., returned: always, type: list}
 kernels: {description: The kernels that have the module., returned: always, type: list}
-reboot: {description: Whether another version is loaded and cannot be unloaded., returned: always, type: bool}
+reboot: {description: Whether the installed version can be loaded by a reboot only., returned: always, type: bool}
 """
 
 import glob
@@ -34,6 +35,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, must_run, run
 
 DKMS = "/var/lib/dkms"
+ERROR_CHARS = 140
 
 
 def is_locked(name, locks):
@@ -77,14 +79,19 @@ class Driver:
 
     def build(self):
         """Build the module for every kernel with headers; returns the kernels that have it."""
-        ready = []
+        ready, dry = [], self.module.check_mode
         for kernel in kernels():
+            argv = ["dkms", "autoinstall", "-k", kernel]
             if not has_module(kernel):
-                self.act(["dkms", "autoinstall", "-k", kernel])
-            if has_module(kernel) or self.module.check_mode:
+                self.changes.append(" ".join(argv))
+                # It also ends with an error where another module than ours does not build.
+                output = "" if dry else run(argv)[1]
+            if has_module(kernel) or dry:
                 ready.append(kernel)
             else:
-                self.module.fail_json(msg="DKMS built no module for kernel %s: %s" % (kernel, log()))
+                first = next((line for line in output.splitlines() if line.startswith("Error! ")), "Bad return status")
+                why = log() if "Bad return status" in first else first
+                self.module.fail_json(msg="DKMS built no module for kernel %s: %s" % (kernel, why), dkms=output[-4000:])
         return ready
 
     def signed(self):
@@ -101,14 +108,26 @@ class Driver:
 
     def load(self, ready):
         """Load the installed version; True when that takes a reboot."""
-        name = self.module.params["module"]
-        if not on_the_bus() or self.module.check_mode:
+        name, running = self.module.params["module"], os.uname().release
+        owners = on_the_bus()
+        if not owners or self.module.check_mode:
             return False
-        if os.uname().release not in ready and self.module.params["signed"]:
+        if running not in ready and self.module.params["signed"]:
             return True  # it came with a kernel of its own, which the next boot takes
-        if os.uname().release not in ready:
+        if running not in ready:
+            if next_boot() in ready:
+                return True
             self.module.fail_json(
-                msg="the running kernel %s has no headers here: boot the newest one, then run this again" % os.uname().release
+                msg="the running kernel %s has no headers here, and the newest kernel that can be booted is %s; "
+                "the module is built for %s: install the headers of one of the two, then run this again"
+                % (running, next_boot() or "unknown", " and ".join(ready) or "none")
+            )
+        if "nouveau" in owners and run(["modprobe", "--remove", "nouveau"])[0]:
+            return True  # it drives the console too; the next boot does not load it
+        if owners <= {"vfio-pci", "pci-stub"}:
+            self.module.fail_json(
+                msg="%s has every card, for virtual machines: take the cards out of its ids in /etc/modprobe.d and in the kernel's "
+                "command line, reboot, and run this again" % " and ".join(sorted(owners))
             )
         version = run(["modinfo", "-F", "version", name])[1].strip()
         if loaded_version() == version:
@@ -142,22 +161,32 @@ def has_module(kernel):
     )
 
 
+def next_boot():
+    """The newest kernel with an image, which the boot loader takes; None where there is none."""
+    images = [path.partition("vmlinuz-")[2] for path in glob.glob("/boot/vmlinuz-*")]
+    images += [os.path.basename(os.path.dirname(path)) for path in glob.glob("/lib/modules/*/vmlinuz")]
+    return max(images, key=lambda kernel: [int(part) for part in re.findall(r"\d+", kernel)], default=None)
+
+
 def log():
-    """The end of DKMS's newest log."""
-    logs = sorted(glob.glob("/var/lib/dkms/*/*/build/make.log"), key=os.path.getmtime)
+    """What DKMS's newest log of the driver says of the failure: its first error, else its end, and where it lies."""
+    logs = sorted(glob.glob(DKMS + "/nvidia*/*/build/make.log"), key=os.path.getmtime)
     if not logs:
         return "there is no log; is the driver's DKMS package installed?"
     with open(logs[-1], encoding="utf-8", errors="replace") as file:
-        return file.read().strip()[-1000:]
+        lines = [line.strip() for line in file if line.strip()]
+    wrong = [line for line in lines if re.search(r"\berror: |\*\*\* |not found|No such file|No space", line, re.IGNORECASE)]
+    return "%s (%s)" % ((wrong or lines[-1:] or ["it is empty"])[0][-ERROR_CHARS:], logs[-1])
 
 
 def on_the_bus():
-    """Whether there is an NVIDIA device (PCI vendor 10de, display class)."""
+    """The kernel's drivers of the NVIDIA devices (PCI vendor 10de, display class), an empty name for a device without one."""
+    owners = set()
     for folder in glob.glob("/sys/bus/pci/devices/*"):
         with open(folder + "/vendor", encoding="ascii") as vendor, open(folder + "/class", encoding="ascii") as kind:
             if vendor.read().strip() == "0x10de" and kind.read().startswith("0x03"):
-                return True
-    return False
+                owners.update([os.path.basename(os.readlink(path)) for path in glob.glob(folder + "/driver")] or [""])
+    return owners
 
 
 def loaded_version():
