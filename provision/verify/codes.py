@@ -9,6 +9,15 @@ THERMAL: Final = {0x20: "software thermal slowdown"}
 # A healthy T4 or L4 runs at its power cap.
 ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
 
+# nvmlReturn_t: the answers for one device that say that it is not there for programs.
+LOST: Final = {
+    8: "its power cables are not attached",
+    11: "the kernel has a problem with its interrupts",
+    15: "it has fallen off the bus",
+    16: "it requires a reset before it can be used again",
+    999: "the driver does not reach it",
+}
+
 # NVIDIA's catalogue of XIDs, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, by its immediate action, from the table that
 # gpud generated of it on 2025-10-29. The 61 codes of it without a meaning are left out, as are those that it does not have. 48, 74, 144 to
 # 150 and 159 have a workflow there, of which this is the first step; 162 to 172 have no action there, and ours follows from the meaning.

@@ -20,6 +20,7 @@ Tier = Literal["quick", "standard", "perf"]
 COMPARE = "compare with a healthy host of the same kind"
 BROKEN = "the GPU or its memory is broken: hand the machine back"
 MEASURE = "see the reason, and measure again with --tier perf"
+OFF_THE_BUS = "drain the host and reboot it: `journalctl -k -b | grep NVRM` says what happened; if it comes back, have the GPU replaced"
 AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
@@ -174,7 +175,7 @@ def each_gpu(facts: Facts, expected: str, look: Callable[[DeviceFacts], Signs], 
     if signs.bad:
         return fails(expected, "; ".join(signs.bad + signs.doubtful + silent) + note, fail)
     if silent:
-        raise NotObservedError("; ".join(silent) + note)
+        raise NotObservedError("; ".join(silent + signs.doubtful) + note)
     if signs.doubtful:
         return warns(expected, "; ".join(signs.doubtful) + note, warn)
     return passes(expected, ("; ".join(signs.sound) or "nothing") + note)

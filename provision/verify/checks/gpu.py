@@ -8,7 +8,7 @@ import contextlib
 from provision.catalog import read
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
-from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
+from provision.verify.checks.base import OF_THE_IMAGE, OFF_THE_BUS, Check, Verdict, apply, fails, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.boot import SecureBootFacts
 from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
@@ -21,7 +21,11 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not gpu.module:
         return fails(expected, f"{len(gpu.pci)} on the bus, and no NVIDIA driver is loaded", _to_load(facts, profile))
-    names = [str(device.name.answer()) for device in facts.read(NvmlFacts).devices]
+    gpus = facts.read(NvmlFacts).devices
+    if lost := [f"GPU {index}: {device.lost}" for index, device in enumerate(gpus) if device.lost]:
+        others = ", ".join(str(device.name.value or "no name") for device in gpus if not device.lost)
+        return fails(expected, f"{'; '.join(lost)}; the others: {others or 'none'}", OFF_THE_BUS)
+    names = [str(device.name.answer()) for device in gpus]
     # Whole words: an L40S is not an L4.
     words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
     right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]

@@ -63,6 +63,8 @@ def _health(facts: Facts, _profile: Profile) -> Verdict:
 
 
 def _device(device: DeviceFacts) -> Signs:
+    if device.lost:
+        return Signs(bad=[device.lost])
     signs = _memory(device)
     signs.add(_newer(device))
     return signs

@@ -9,7 +9,7 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, together, unknown, unless, warns
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
 from provision.verify.facts.perf import LoadFacts, PerfFacts, RestFacts
@@ -33,7 +33,8 @@ def _persistence_at_boot(facts: Facts, _profile: Profile) -> Verdict:
 def _persistence(facts: Facts, _profile: Profile) -> Verdict:
     expected = "persistence mode on now, and by the daemon at boot"
     require_gpu(facts)
-    modes = [device.persistence.answer() for device in facts.read(NvmlFacts).devices]
+    gpus = facts.read(NvmlFacts).devices
+    modes = [device.persistence.answer() for device in gpus if not device.lost]
     unit = facts.read(UnitFacts, "persistence_unit")
     now = bool(modes) and all(mode == 1 for mode in modes)
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
@@ -44,6 +45,8 @@ def _persistence(facts: Facts, _profile: Profile) -> Verdict:
         return fails(expected, f"{observed}, the daemon is not running", hint)
     if not now:
         return fails(expected, observed, "enable nvidia-persistenced without --no-persistence-mode")
+    if silent := [f"GPU {index}: {device.lost}" for index, device in enumerate(gpus) if device.lost]:
+        raise NotObservedError("; ".join(silent))
     if not at_boot:
         return warns(expected, observed, "will be lost at the next boot: enable nvidia-persistenced without --no-persistence-mode")
     return passes(expected, observed)

@@ -4,6 +4,7 @@ import re
 
 from pydantic import Field
 
+from provision.verify.codes import LOST
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
 from provision.verify.facts.health import HealthReadings
 from provision.verify.facts.links import LinkReadings
@@ -43,6 +44,12 @@ class DeviceFacts(HealthReadings, LinkReadings):
     mig: Reading = NOT_READ
     mig_pending: Reading = NOT_READ
     mig_slices: Reading = NOT_READ
+    error: Reading = NOT_READ  # NVML's return code where it gives no handle, or says at a reading that the whole GPU is lost; else 0
+
+    @property
+    def lost(self) -> str | None:
+        """Why NVML cannot reach this GPU; None where it can, or nobody knows."""
+        return LOST.get(self.error.value) if isinstance(self.error.value, int) else None
 
 
 class NvmlFacts(Fact):

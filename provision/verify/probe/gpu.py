@@ -12,6 +12,9 @@ from links import link
 from mig import split
 from run import Unknown, command, output, read
 
+# NVML's return codes that speak of the whole device, whatever was asked: it is lost, or requires a reset.
+LOST = (15, 16)
+
 
 def nvml():
     """What NVML says of the driver and each device; a reading that fails is the reason."""
@@ -22,18 +25,27 @@ def nvml():
     except pynvml.NVMLError as error:
         raise Unknown("NVML: %s" % error) from None
 
+    codes = []
+
     def ask(name, *arguments):
+        if arguments and isinstance(arguments[0], dict):  # no handle: its reason is that of every reading
+            return arguments[0]
         try:
             value = getattr(pynvml, name)(*arguments)
         except pynvml.NVMLError as error:
+            codes.append(error.value)
             return {"unknown": str(error)}
         except AttributeError:
             return {"unknown": "Not Supported by this pynvml"}
         return {"value": value.decode() if isinstance(value, bytes) else value}
 
-    devices = []
-    for index in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    devices, count = [], ask("nvmlDeviceGetCount")
+    if "value" not in count:
+        raise Unknown("NVML: %s" % count["unknown"])
+    for index in range(count["value"]):
+        del codes[:]
+        found = ask("nvmlDeviceGetHandleByIndex", index)
+        handle, refused = found.get("value", found), codes[:]
         memory = ask("nvmlDeviceGetMemoryInfo", handle)
         capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
         devices.append(
@@ -53,6 +65,7 @@ def nvml():
                 "sm_mhz": ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
                 "max_memory_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
                 "max_graphics_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_GRAPHICS),
+                "error": {"value": next((code for code in refused + codes if refused or code in LOST), 0)},
             }
         )
     cuda = ask("nvmlSystemGetCudaDriverVersion_v2")

@@ -170,13 +170,17 @@ def architectures():
     pynvml = importlib.import_module("pynvml")
     try:
         pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        found = {"sm_%d%d" % tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) for handle in handles}
+        found, silent = set(), "lists no device"
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            try:
+                found.add("sm_%d%d" % tuple(pynvml.nvmlDeviceGetCudaComputeCapability(pynvml.nvmlDeviceGetHandleByIndex(index))))
+            except pynvml.NVMLError as error:  # the program runs on the others
+                silent = "reaches no device: %s" % error
         pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
         raise Unknown("NVML: %s" % error) from None
     if not found:
-        raise Unknown("NVML lists no device")
+        raise Unknown("NVML %s" % silent)
     return sorted(found)
 
 

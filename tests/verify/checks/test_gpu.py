@@ -16,6 +16,17 @@ BARE = {
 # The image's own driver may have come without headers too.
 OWN = image_has(driver="580")
 SECURE: dict[str, Any] = {"secure_boot": {"firmware": "uefi", "on": True, "setup_mode": False, "lockdown": "integrity"}}
+SILENT = {"name": {"unknown": "GPU is lost"}}
+LOST = [
+    ({**SILENT, "error": code}, words)
+    for code, words in {
+        8: "its power cables are not attached",
+        11: "the kernel has a problem with its interrupts",
+        15: "it has fallen off the bus",
+        16: "it requires a reset before it can be used again",
+        999: "the driver does not reach it",
+    }.items()
+]
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -49,6 +60,11 @@ CASES: list[Case] = [
     ("gpu", two(good.GOOD, {"name": "NVIDIA L40S"}, {}), {}, "fail", "=NVIDIA L40S, Tesla T4"),
     ("gpu", {**two(good.GOOD, {}, {}), **NODES}, {"gpu__count": 2}, "pass", "=Tesla T4, Tesla T4"),
     ("gpu", two(good.GOOD, {}, {}), {"gpu__count": 2}, "fail", "=Tesla T4, Tesla T4; device nodes /dev/nvidia0 not usable"),
+    # One GPU that NVML cannot reach hides no other, and is no GPU that nobody looked at (XuehaiPan/nvitop, issue 139).
+    *[("gpu", two(good.GOOD, {}, lost), {"gpu__count": 2}, "fail", f"=GPU 1: {words}; the others: Tesla T4") for lost, words in LOST],
+    ("gpu", two(good.GOOD, *[LOST[2][0]] * 2), {"gpu__count": 2}, "fail", "GPU 1: it has fallen off the bus; the others: none"),
+    ("gpu", two(good.GOOD, {}, {**SILENT, "error": 4}), {"gpu__count": 2}, "unknown", "GPU is lost"),  # no permission is no observation
+    ("driver", two(good.GOOD, {}, LOST[2][0]), {}, "pass", "NVML 580.95.05"),
     ("gpu", {"gpu__nodes": []}, {}, "fail", "device nodes missing not usable"),
     ("gpu", {"nvml__devices": []}, {}, "fail", "=none"),
     ("gpu", gpu(name="T4"), {}, "pass", "T4"),
@@ -86,6 +102,7 @@ TEXTS: list[Text] = [
     ("driver", {"driver__loaded": None, **SECURE}, {}, "one driver: loaded = installed = user space", "`mokutil --import`"),
     ("gpu", {"gpu__module": False, "secure_boot": {"unknown": "x"}}, {}, "1 x T4", "install the driver, or reboot into it"),
     ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
+    ("gpu", two(good.GOOD, {}, LOST[2][0]), {"gpu__count": 2}, "2 x T4", "drain the host and reboot it: `journalctl -k -b | grep NVRM`"),
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
     ("gpu", {"gpu__nouveau": True}, {}, "1 x T4", "blacklist nouveau"),
     ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver"),

@@ -104,6 +104,8 @@ CASES: list[Case] = [
     ("gpu-health", gpu(unrepairable=1), {}, "fail", "cannot be repaired"),
     ("gpu-health", two(good.GOOD, lost("uncorrected"), {"uncorrected": 2}), {}, "fail", "GPU 1: 2 uncorrected"),
     ("gpu-health", two(good.GOOD, lost("uncorrected"), {}), {}, "unknown", "GPU 0: GPU is lost"),
+    ("gpu-health", two(good.GOOD, {}, {**lost("uncorrected"), "error": 15}), {}, "fail", "=GPU 1: it has fallen off the bus"),
+    ("throttling", two(good.GOOD, lost("event_reasons"), {"event_reasons": 0x20}), {}, "unknown", "GPU is lost; GPU 1: software thermal"),
     ("throttling", two(good.GOOD, lost("event_reasons"), {"event_reasons": 0x40}), {}, "fail", "GPU 1: hardware thermal"),
     ("xid", {}, {}, "pass", "journalctl -k: none"),
     ("xid", xid(79), {}, "fail", "XID 79 on GPU 0 (0000:00:1e)"),

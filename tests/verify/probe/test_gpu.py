@@ -1,11 +1,17 @@
 """What the probe makes of NVML's answers, and of kernels on disk."""
 
+import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .host import device, tool
+from .host import Nvml, device, tool
+
+H100 = "NVIDIA H100 80GB HBM3"
+# What needs a part of pynvml's that this version may not have, before NVML is asked.
+UNTRIED = ("fabric_state", "fabric_status", "sram_threshold")
 
 
 def test_an_h100_is_read_and_what_it_has_not_is_nvmls_own_reason(probe: Any, monkeypatch: Any) -> None:
@@ -19,6 +25,35 @@ def test_an_h100_is_read_and_what_it_has_not_is_nvmls_own_reason(probe: Any, mon
     assert (found["app_graphics_mhz"], found["app_memory_mhz"]) == ({"value": 1980}, {"value": 2619})
     for absent in ("retired_single", "retired_pending", "links", "fabric_state", "recovery_action", "sram_threshold", "pcie_width"):
         assert found[absent] == {"unknown": "Not Supported"}
+
+
+@pytest.mark.parametrize("code", [8, 15, 999, 4])
+def test_a_gpu_of_which_nvml_gives_no_handle_hides_no_other(probe: Any, monkeypatch: Any, code: int) -> None:
+    gone = importlib.import_module("pynvml").NVMLError(code)
+    answers = {"nvmlDeviceGetCount": 3, "nvmlDeviceGetHandleByIndex": lambda index: gone if index == 1 else f"handle {index}"}
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(**answers))
+    monkeypatch.setattr(probe.gpu, "need_gpu", lambda: None)
+    found = probe.gpu.nvml()
+    assert [each["name"] for each in found["devices"]] == [{"value": H100}, {"unknown": str(gone)}, {"value": H100}]
+    assert [each["error"]["value"] for each in found["devices"]] == [0, code, 0]
+    readings = {name: reading for name, reading in found["devices"][1].items() if name != "error"}
+    assert all(reading == {"unknown": str(gone)} for name, reading in readings.items() if name not in UNTRIED), readings
+    monkeypatch.setattr(probe.stack, "present", lambda: {"pci": ["0000:00:06.0"], "nodes": [], "module": True})
+    assert probe.stack.architectures() == ["sm_90"]
+
+
+@pytest.mark.parametrize(("code", "error"), [(15, 15), (16, 16), (999, 0), (3, 0)])
+def test_a_reading_that_says_that_the_whole_gpu_is_lost_is_said_of_the_gpu(probe: Any, monkeypatch: Any, code: int, error: int) -> None:
+    pynvml = importlib.import_module("pynvml")
+    assert device(probe, monkeypatch, nvmlDeviceGetPersistenceMode=pynvml.NVMLError(code))["error"] == {"value": error}
+
+
+def test_an_nvml_that_does_not_count_its_gpus_is_unknown(probe: Any, monkeypatch: Any) -> None:
+    pynvml = importlib.import_module("pynvml")
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(nvmlDeviceGetCount=pynvml.NVMLError(999)))
+    monkeypatch.setattr(probe.gpu, "need_gpu", lambda: None)
+    with pytest.raises(probe.run.Unknown, match="NVML: Unknown Error"):
+        probe.gpu.nvml()
 
 
 def test_every_kernel_with_headers_or_an_image_is_looked_into(probe: Any, tmp_path: Path, monkeypatch: Any, bin_folder: Path) -> None:
