@@ -18,6 +18,10 @@ LOST: Final = {
     999: "the driver does not reach it",
 }
 
+# nvmlReturn_t as well, with which nvidia-smi ends: no library of the driver, and one of another version than the loaded module.
+NO_LIBRARY: Final = 12
+MISMATCH: Final = 18
+
 # NVIDIA's catalogue of XIDs, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, by its immediate action, from the table that
 # gpud generated of it on 2025-10-29. The 61 codes of it without a meaning are left out, as are those that it does not have. 48, 74, 144 to
 # 150 and 159 have a workflow there, of which this is the first step; 162 to 172 have no action there, and ours follows from the meaning.

@@ -9,9 +9,20 @@ from provision.catalog import read
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.verify.checks.base import OF_THE_IMAGE, OFF_THE_BUS, Check, Verdict, apply, fails, passes, unknown, warns
+from provision.verify.codes import MISMATCH, NO_LIBRARY
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.boot import SecureBootFacts
-from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
+from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu, user_space
+
+_TWO_VERSIONS = (
+    "user space and the module on disk are of two versions, which no reboot cures: install both in one version "
+    "(`dpkg -l '*nvidia*'` or `rpm -qa '*nvidia*'` shows the packages; what is of no package is NVIDIA's installer's: `nvidia-uninstall`)"
+)
+_TO_REBOOT = (
+    "a reboot is pending: an upgrade changed the driver under the loaded module; after a reboot that changed nothing the initramfs "
+    "has the old one: `update-initramfs -u -k all` or `dracut -f --regenerate-all`, and reboot"
+)
+_SEE_LOG = "run `nvidia-smi` on the host, and see what the driver says in `journalctl -k -b | grep NVRM`"
 
 
 def _gpu(facts: Facts, profile: Profile) -> Verdict:
@@ -58,25 +69,55 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
     expected += ", as the image has it" if has is not None else ""
     require_gpu(facts)
     driver = facts.read(DriverFacts)
-    user_space = facts.raw.get("nvml")
-    nvml = str(facts.read(NvmlFacts).driver.answer()) if isinstance(user_space, dict) and "value" in user_space else None
+    answer = facts.raw.get("nvml")
+    nvml = str(facts.read(NvmlFacts).driver.answer()) if isinstance(answer, dict) and "value" in answer else None
     witnesses = {"loaded": driver.loaded, "installed": driver.installed, "NVML": nvml, "nvidia-smi": driver.nvidia_smi}
     versions = {where: version for where, version in witnesses.items() if version}
+    silent = nvml is None and driver.nvidia_smi is None
+    on_disk = user_space(facts)
+    if driver.loaded and silent and on_disk:
+        versions["user space on disk"] = on_disk
     observed = ", ".join(f"{where} {version}" for where, version in versions.items()) or "none"
     if not driver.loaded:
         return fails(expected, f"no driver is loaded ({observed})", _to_load(facts, profile))
     if len(set(versions.values())) > 1:
-        return fails(expected, observed, "a reboot is pending: an upgrade changed the driver under the loaded module")
+        apart = driver.installed and on_disk not in {None, driver.installed}
+        return fails(expected, observed, _TWO_VERSIONS if apart else _TO_REBOOT)
     if branch != "auto" and not f"{driver.loaded}.".startswith(f"{branch}."):
         return fails(expected, observed, OF_THE_IMAGE if has is not None else f"install driver branch {branch}")
-    if nvml is None and driver.nvidia_smi is None:
-        return unknown(expected, f"{observed}; user space did not answer: {driver.nvidia_smi_error or 'no NVML'}", "install nvidia-utils")
+    if silent:
+        observed = f"{observed}; user space did not answer: {driver.nvidia_smi_error or 'no NVML'}"
+        if driver.nvidia_smi_code == MISMATCH:
+            return fails(expected, observed, _TWO_VERSIONS)
+        absent = driver.nvidia_smi_code in {None, NO_LIBRARY}
+        return unknown(expected, observed, f"install the driver's user space, at exactly {driver.loaded}" if absent else _SEE_LOG)
     if driver.installed is None:
         return warns(expected, f"{observed}; the version on disk was not seen", "run where `modinfo nvidia` finds the module")
     return passes(expected, observed)
 
 
+def _apart(facts: Facts, profile: Profile) -> str:
+    """The modules on disk that are not of the version of user space; empty where there is none, or a version was not seen."""
+    modules, library = facts.read(ModulesFacts), user_space(facts)
+    kernels = modules.kernels
+    if wants_signed(profile) or profile.image_has is not None:  # then the kernel that boots by itself counts
+        kernels = tuple(sorted(modules.installed or kernels, key=lambda kernel: kernel.order)[-1:])
+    versions = {kernel.kernel: kernel.version for kernel in kernels if kernel.version}
+    with contextlib.suppress(NotObservedError):
+        if not versions and (installed := facts.read(DriverFacts).installed):  # an older probe saw the running kernel's alone
+            versions["the running kernel"] = installed
+    other = [f"{version} for {kernel}" for kernel, version in versions.items() if version != library]
+    return f"the module is {', '.join(other)}, and user space {library}" if library and other else ""
+
+
 def _driver_on_disk(facts: Facts, profile: Profile) -> Verdict:
+    verdict = _built(facts, profile)
+    if verdict.outcome in {"pass", "warn"} and (apart := _apart(facts, profile)):
+        return fails(verdict.expected, f"{verdict.observed}; {apart}", _TWO_VERSIONS)
+    return verdict
+
+
+def _built(facts: Facts, profile: Profile) -> Verdict:
     if wants_signed(profile):
         return _signed_on_disk(facts.read(ModulesFacts))
     if profile.image_has is not None:

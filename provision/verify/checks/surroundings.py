@@ -11,7 +11,7 @@ from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.verify.checks.base import Check, Verdict, dotted, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import ModulesFacts
+from provision.verify.facts.gpu import ModulesFacts, user_space
 from provision.verify.facts.stack import ExtrasFacts, NvccFacts
 from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
 
@@ -131,10 +131,13 @@ def _every_kernel(facts: Facts, profile: Profile) -> Verdict:
         raise NotObservedError(msg)
     if not kernels:
         return not_applicable("no kernel is installed on this host: something outside boots it")
-    observed = ", ".join(f"{kernel.kernel} {'has it' if kernel.built else 'has NOT'}" for kernel in kernels)
-    if all(kernel.built for kernel in kernels):
+    library = user_space(facts)
+    serving = {kernel.kernel: kernel.serves(library) for kernel in kernels}
+    absent = {kernel.kernel: f"has {kernel.version}, NOT {library}" if kernel.built else "has NOT" for kernel in kernels}
+    observed = ", ".join(f"{name} {'has it' if serves else absent[name]}" for name, serves in serving.items())
+    if all(serving.values()):
         return passes(expected, observed)
-    if wants_signed(profile) and max(kernels, key=lambda kernel: kernel.order).built:
+    if wants_signed(profile) and max(kernels, key=lambda kernel: kernel.order).serves(library):
         # Signed modules come for the newest kernel, which is the one that boots by itself.
         return warns(expected, observed, "a boot into an older kernel has no driver: remove it with the package manager")
     hint = "a boot into that kernel has no driver: install its headers, so that DKMS builds the module (`dkms status`), or remove it"

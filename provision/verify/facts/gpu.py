@@ -1,5 +1,6 @@
 """The GPU as the host, the driver's library and the kernel see it."""
 
+import contextlib
 import re
 
 from pydantic import Field
@@ -7,7 +8,7 @@ from pydantic import Field
 from provision.verify.codes import LOST
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
 from provision.verify.facts.health import HealthReadings
-from provision.verify.facts.links import LinkReadings
+from provision.verify.facts.links import FabricOnDiskFacts, LinkReadings
 
 
 class GpuFacts(Fact):
@@ -62,20 +63,35 @@ class NvmlFacts(Fact):
 
 
 class DriverFacts(Fact):
-    """The driver's version where it is loaded, installed and used; None where it was not found."""
+    """The driver's version where it is loaded, installed and used; None where it was not found.
+
+    `installed` is the running kernel's module on disk, `library` NVML's library as the loader finds it.
+    """
 
     name = "driver"
     loaded: str | None
     installed: str | None
     nvidia_smi: str | None
     nvidia_smi_error: str = Field(alias="nvidia_smi_said")
+    library: str | None = None
+
+    @property
+    def nvidia_smi_code(self) -> int | None:
+        """How nvidia-smi ended where it showed no version: with a return code of NVML; None where it is not there."""
+        code = re.match(r"exit (\d{1,3}):", self.nvidia_smi_error)
+        return int(code[1]) if code else None
 
 
 class KernelModule(FactPart):
-    """A kernel that has headers, and whether the driver's module was built for it."""
+    """A kernel that has headers, and whether the driver's module was built for it, in which version; None where that was not seen."""
 
     kernel: str
     built: bool
+    version: str | None = None
+
+    def serves(self, library: str | None) -> bool:
+        """Whether the module is there, and not seen to be of another version than user space."""
+        return self.built and (self.version is None or library in {None, self.version})
 
     @property
     def order(self) -> list[tuple[int, int, str]]:
@@ -90,6 +106,22 @@ class ModulesFacts(Fact):
     kernels: tuple[KernelModule, ...]
     held: tuple[str, ...]
     installed: tuple[KernelModule, ...] | None = None
+
+
+def user_space(facts: Facts) -> str | None:
+    """The version of the driver's user space on disk; None where it was not seen.
+
+    It is that of the library that programs load, else that of which NVML answered, which it does in the module's own version alone, else
+    that of the package.
+    """
+    with contextlib.suppress(NotObservedError):
+        if (library := facts.read(DriverFacts).library) is not None:
+            return library
+    with contextlib.suppress(NotObservedError):
+        return str(facts.read(NvmlFacts).driver.answer())
+    with contextlib.suppress(NotObservedError):
+        return facts.read(FabricOnDiskFacts).user_space
+    return None
 
 
 def require_gpu(facts: Facts) -> GpuFacts:

@@ -6,6 +6,7 @@ from typing import Final
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading, UnitFacts
 
 _MANAGER: Final = re.compile(r"nvidia-fabric-?manager")
+_USER_SPACE: Final = re.compile(r"libnvidia-compute|nvidia-driver-cuda$")
 _SUBNET: Final = "nvlsm"
 
 
@@ -52,6 +53,12 @@ class FabricOnDiskFacts(Fact):
         """The version of the driver's module; where the running kernel has none, those of the driver's packages, each once."""
         packages = {version for name, version in self.packages.items() if name != _SUBNET and not _MANAGER.match(name)}
         return (self.module,) if self.module else tuple(sorted(packages))
+
+    @property
+    def user_space(self) -> str | None:
+        """The version of the package with the driver's libraries; None where there is none, or packages of several versions."""
+        versions = {version for name, version in self.packages.items() if _USER_SPACE.match(name)}
+        return versions.pop() if len(versions) == 1 else None
 
     @property
     def subnet(self) -> str | None:

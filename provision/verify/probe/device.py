@@ -4,9 +4,10 @@ import ctypes
 import glob
 import os
 import re
+import shutil
 import stat
 
-from run import Unknown, read
+from run import Unknown, output, read
 
 
 def pci_devices(kind="0x03"):
@@ -29,6 +30,12 @@ def present():
         "nouveau": os.path.isdir("/sys/module/nouveau"),
         "modes": {path: stat.S_IMODE(os.stat(path).st_mode) for path in sorted(glob.glob("/dev/nvidia*")) if not os.path.isdir(path)},
     }
+
+
+def loader_cache():
+    """The loader's cache of libraries, line by line; empty where no ldconfig prints it."""
+    path = shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin:/bin") or "ldconfig"
+    return (output([path, "-p"]) or "").splitlines()
 
 
 def need_gpu():

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from device import need_gpu, present
+from device import loader_cache, need_gpu, present
 from health import limits, memory_health
 from links import link
 from mig import split
@@ -78,16 +78,30 @@ def nvml():
     return answer
 
 
+def module_version(*kernel):
+    """The version of the driver's module on disk; None where there is none."""
+    for module in ("nvidia", "nvidia-current"):  # Debian's name
+        version = (output(["modinfo", "-F", "version", *kernel, module]) or "").strip()
+        if version:
+            return version
+    return None
+
+
+def library():
+    """The version of NVML's library that a 64-bit program loads, by the name of its file; it must be the module's own."""
+    for line in loader_cache():
+        if re.match(r"\s*libnvidia-ml\.so\.1 \(libc6,(x86-64|AArch64)", line):
+            file = re.search(r"\.so\.(\d+\.\d+(?:\.\d+)?)$", os.path.realpath(line.rpartition("=> ")[2]))
+            return file.group(1) if file else None
+    return None
+
+
 def driver():
-    """The driver's version as loaded, as installed on disk, and as nvidia-smi sees it."""
+    """The driver's version as loaded, as installed on disk, as NVML's library on disk, and as nvidia-smi sees it."""
     need_gpu()
     loaded = re.search(r"NVRM version:.*?(\d+\.\d+(?:\.\d+)?)", read("/proc/driver/nvidia/version") or "")
     answer = {"loaded": loaded.group(1) if loaded else None, "installed": None, "nvidia_smi": None, "nvidia_smi_said": ""}
-    for module in ("nvidia", "nvidia-current"):  # Debian's name
-        version = output(["modinfo", "-F", "version", module])
-        if version and version.strip():
-            answer["installed"] = version.strip()
-            break
+    answer.update(installed=module_version(), library=library())
     if shutil.which("nvidia-smi"):
         code, out, err = command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], 20)
         if code == 0 and out.strip():
@@ -104,6 +118,8 @@ def modules():
         kernel = os.path.basename(folder[:-1])
         names = [name for _, _, files in os.walk(folder) for name in files]
         state = {"kernel": kernel, "built": any(re.match(r"nvidia(-current(-open)?)?\.ko(\.|$)", name) for name in names)}
+        if state["built"]:
+            state["version"] = module_version("-k", kernel)
         if os.path.exists(folder + "build/Makefile"):
             kernels.append(state)
         if os.path.exists("/boot/vmlinuz-" + kernel) or os.path.exists(folder + "vmlinuz"):

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from device import present
+from device import loader_cache, present
 from run import Unknown, asked, command, output, own_folder, read
 
 VENVS = "/opt/gpuprov/venvs"
@@ -268,10 +268,9 @@ def cupti():
         "/usr/lib/x86_64-linux-gnu/libcupti.so*",
     )
     files = sorted(path for pattern in patterns for path in glob.glob(pattern))
-    cache = output([shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin:/bin") or "ldconfig", "-p"]) or ""
     return {
         "files": files,
-        "cached": sorted({line.split()[-1] for line in cache.splitlines() if "libcupti.so" in line}),
+        "cached": sorted({line.split()[-1] for line in loader_cache() if "libcupti.so" in line}),
         "version": dlopened(["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"], "cuptiGetVersion"),
     }
 

@@ -15,6 +15,7 @@ BARE = {
 }
 # The image's own driver may have come without headers too.
 OWN = image_has(driver="580")
+OLD_AND_NEW = [{"kernel": f"6.8.0-{number}", "built": True, "version": version} for number, version in ((10, "580.2"), (9, "580.3"))]
 SECURE: dict[str, Any] = {"secure_boot": {"firmware": "uefi", "on": True, "setup_mode": False, "lockdown": "integrity"}}
 SILENT = {"name": {"unknown": "GPU is lost"}}
 LOST = [
@@ -27,6 +28,13 @@ LOST = [
         999: "the driver does not reach it",
     }.items()
 ]
+# User space of another version than the module, the same on disk and loaded (tinygrad/open-gpu-kernel-modules, issue 47).
+SILENT_SPACE: dict[str, Any] = {"nvml": {"unknown": "NVML: Driver/library version mismatch"}, "driver__nvidia_smi": None}
+SAID = {"driver__nvidia_smi_said": "exit 18: Failed to initialize NVML: Driver/library version mismatch NVML library version: 580.105"}
+PACKAGES = {"fabric_on_disk__packages": {"libnvidia-compute-580": "580.105.08", "nvidia-dkms-580-open": "580.95.05"}}
+MIXED: dict[str, Any] = {**SILENT_SPACE, **SAID, **PACKAGES}
+VERSIONED = {"driver__library": "580.105.08", "modules__kernels": [{"kernel": "6.8.0-1", "built": True, "version": "580.95.05"}]}
+UPGRADED = {"driver__installed": "580.105.08", "driver__library": "580.105.08"}
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -49,7 +57,26 @@ CASES: list[Case] = [
         "unknown",
         "exit 12",
     ),
+    ("driver", MIXED, {}, "fail", "=loaded 580.95.05, installed 580.95.05, user space on disk 580.105.08"),
+    ("driver", {**SILENT_SPACE, "driver__library": "580.105.08"}, {}, "fail", "user space on disk 580.105.08"),
+    ("driver", {**SILENT_SPACE, **SAID, "fabric_on_disk": None}, {}, "fail", "user space did not answer: exit 18: "),
+    ("driver", {**SILENT_SPACE, **PACKAGES, "driver__library": "580.95.05"}, {}, "unknown", "user space did not answer: no NVML"),
+    ("driver", PACKAGES, {}, "pass", "nvidia-smi 580.95.05"),  # it answers: what the packages say is not what is used
     ("driver-on-disk", {}, {}, "pass", "6.8.0-1030-aws built; held: nvidia-dkms-open"),
+    ("driver-on-disk", MIXED, {}, "fail", "the module is 580.95.05 for the running kernel, and user space 580.105.08"),
+    (
+        "driver-on-disk",
+        VERSIONED,
+        {},
+        "fail",
+        "=6.8.0-1 built; held: nvidia-dkms-open; the module is 580.95.05 for 6.8.0-1, and user space 580.105.08",
+    ),
+    ("driver-on-disk", {**VERSIONED, "driver": None, "fabric_on_disk": None}, {}, "pass", "6.8.0-1 built"),
+    ("driver-on-disk", {**MIXED, "modules__held": []}, {}, "fail", "held: nothing of the driver; the module is"),
+    *[
+        ("driver-on-disk", {"driver__library": "580.1", "modules__installed": OLD_AND_NEW}, how, "fail", "is 580.2 for 6.8.0-10, and user")
+        for how in (SIGNED, OWN)
+    ],
     ("driver-on-disk", {"gpu": good.NO_GPU}, {}, "pass", "built"),
     ("driver-on-disk", {"modules__kernels": []}, {}, "fail", "no kernel has headers"),
     ("driver-on-disk", {"modules__kernels__0__built": False}, {}, "fail", "NOT built"),
@@ -93,6 +120,7 @@ CASES: list[Case] = [
     ("driver-on-disk", {"modules": None}, OWN, "unknown", "no fact"),
 ]
 BUILT = "the driver's module built for every kernel that has headers, and its packages held"
+ONE = "one driver: loaded = installed = user space"
 NEWEST = "the signed module for the newest kernel, and the driver's packages held"
 BOOTED = "the image's own driver for every kernel that can be booted, and its packages held"
 TEXTS: list[Text] = [
@@ -108,7 +136,17 @@ TEXTS: list[Text] = [
     ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver"),
     ("driver", {}, {}, "one driver: loaded = installed = user space", ""),
     ("driver", {}, {"stack__driver": "570"}, "one driver: loaded = installed = user space, branch 570", "install driver branch 570"),
-    ("driver", {"driver__installed": "590.1"}, {}, "one driver: loaded = installed = user space", "a reboot is pending"),
+    ("driver", {"driver__installed": "590.1"}, {}, ONE, "install both in one version"),  # NVML answers of 580.95.05
+    ("driver", {**SILENT_SPACE, "driver__installed": "590.1", "fabric_on_disk": None}, {}, ONE, "a reboot is pending"),
+    # The loaded one is older than both on disk: a reboot is pending, or came from an old initramfs.
+    ("driver", UPGRADED, {}, ONE, "a reboot is pending"),
+    ("driver", UPGRADED, {}, ONE, "`update-initramfs -u -k all`"),
+    ("driver", MIXED, {}, ONE, "which no reboot cures"),
+    ("driver", {**SILENT_SPACE, **SAID, "fabric_on_disk": None}, {}, ONE, "which no reboot cures"),
+    ("driver", SILENT_SPACE, {}, ONE, "install the driver's user space, at exactly 580.95.05"),
+    ("driver", {**SILENT_SPACE, "driver__nvidia_smi_said": "exit 12: x"}, {}, ONE, "install the driver's user space, at exactly 580.95.05"),
+    ("driver", {**SILENT_SPACE, "driver__nvidia_smi_said": "exit 15: x"}, {}, ONE, "`journalctl -k -b | grep NVRM`"),
+    ("driver-on-disk", MIXED, {}, BUILT, "which no reboot cures"),
     ("driver", {"driver__installed": None}, {}, "one driver: loaded = installed = user space", "modinfo"),
     ("driver-on-disk", {"modules__held": []}, {}, BUILT, "--role nvidia_driver"),
     ("driver-on-disk", {"modules__kernels": []}, {}, BUILT, "--role nvidia_driver"),

@@ -77,6 +77,10 @@ CASES: list[Case] = [
     ("every-kernel", {}, {}, "pass", "6.8.0-1030-aws has it"),
     ("every-kernel", {"modules__installed__0__built": False}, {}, "fail", "has NOT"),
     ("every-kernel", NEWEST_HAS_IT, {}, "fail", "6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it"),
+    # A module of another version than user space is none that a boot could use.
+    ("every-kernel", {"modules__installed__0__version": "580.82.07"}, {}, "fail", "=6.8.0-1030-aws has 580.82.07, NOT 580.95.05"),
+    ("every-kernel", {"modules__installed__0__version": "580.95.05"}, {}, "pass", "=6.8.0-1030-aws has it"),
+    ("every-kernel", {"modules__installed__0__version": "580.1", "nvml": None, "fabric_on_disk": None}, {}, "pass", "has it"),
     ("every-kernel", NEWEST_HAS_IT, {"stack__driver_build": "signed"}, "warn", "6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it"),
     ("every-kernel", NEWEST_HAS_NOT, {"stack__driver_build": "signed"}, "fail", "6.8.0-9-gcp has it, 6.8.0-10-gcp has NOT"),
     ("every-kernel", {"modules__installed": []}, {}, "not-applicable", "no kernel is installed"),

@@ -69,10 +69,34 @@ def test_every_kernel_with_headers_or_an_image_is_looked_into(probe: Any, tmp_pa
     folders = [f"{folder}/" for folder in (tmp_path / "modules").iterdir()]
     monkeypatch.setattr(probe.gpu.glob, "glob", lambda _: folders)
     tool(bin_folder, "apt-mark", "echo nvidia-dkms-open; echo gcc")
+    tool(bin_folder, "modinfo", 'case "$*" in "-F version -k 6.8.0-1 nvidia") echo 580.95.05;; *3*-current) echo 550.1;; *) exit 1;; esac')
     found = probe.gpu.modules()
-    assert found["installed"] == [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
-    assert found["kernels"] == [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-3", "built": True}]
+    assert found["installed"] == [
+        {"kernel": "6.8.0-1", "built": True, "version": "580.95.05"},
+        {"kernel": "6.8.0-2", "built": False},
+    ]
+    assert found["kernels"] == [found["installed"][0], {"kernel": "6.8.0-3", "built": True, "version": "550.1"}]
     assert found["held"] == ["gcc", "nvidia-dkms-open"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("libnvidia-ml.so.580.105.08", "libnvidia-ml.so.1 (libc6,x86-64) => {}", "580.105.08"),
+        ("libnvidia-ml.so.580.95", "libnvidia-ml.so.1 (libc6,AArch64) => {}", "580.95"),
+        ("libnvidia-ml.so.580.95.05", "libnvidia-ml.so.1 (libc6) => {}", None),  # 32 bits
+        ("libnvidia-ml.so.stub", "libnvidia-ml.so.1 (libc6,x86-64) => {}", None),
+        ("libnvidia-ml.so.580.95.05", "libnvidia-ml.so (libc6,x86-64) => {}", None),
+    ],
+)
+def test_the_version_of_user_space_is_that_of_the_library_that_programs_load(
+    probe: Any, tmp_path: Path, monkeypatch: Any, case: tuple[str, str, str | None]
+) -> None:
+    name, line, version = case
+    (tmp_path / name).touch()
+    (tmp_path / "libnvidia-ml.so.1").symlink_to(tmp_path / name)
+    monkeypatch.setattr(probe.gpu, "loader_cache", lambda: ["1 libs found", "\t" + line.format(tmp_path / "libnvidia-ml.so.1")])
+    assert probe.gpu.library() == version
 
 
 DPKG = """nvidia-fabricmanager 1:595.71.05-1ubuntu1 installed
