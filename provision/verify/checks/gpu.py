@@ -4,6 +4,7 @@ Sources: docs/sources/verification.md §2.2.
 """
 
 import contextlib
+from typing import Final
 
 from provision.catalog import read
 from provision.profile.model import Profile
@@ -12,7 +13,8 @@ from provision.verify.checks.base import OF_THE_IMAGE, OFF_THE_BUS, Check, Verdi
 from provision.verify.codes import MISMATCH, NO_LIBRARY
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.boot import SecureBootFacts
-from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu, user_space
+from provision.verify.facts.gpu import DriverFacts, GpuFacts, ModulesFacts, NvmlFacts, require_gpu, user_space
+from provision.verify.facts.health import XidsFacts
 
 _TWO_VERSIONS = (
     "user space and the module on disk are of two versions, which no reboot cures: install both in one version "
@@ -21,6 +23,20 @@ _TWO_VERSIONS = (
 _TO_REBOOT = (
     "a reboot is pending: an upgrade changed the driver under the loaded module; after a reboot that changed nothing the initramfs "
     "has the old one: `update-initramfs -u -k all` or `dracut -f --regenerate-all`, and reboot"
+)
+_POWER = "power the host off and on again, which a reboot does not do; if the card still does not start, have it replaced"
+# What to do about a card that the driver does not start, by the cause that it gives.
+_CAUSES: Final = {
+    "flavour": "this card requires the open kernel modules: stack.driver_flavour of the profile, then `gpuprov apply HOST`",
+    "address-space": "the card gets no addresses for its memory: switch on `Above 4G Decoding` in the firmware, or large MMIO for the VM",
+    "other-driver": "another kernel driver owns the card: `lspci -nnk -d 10de:` names it; take it from that driver, and reboot",
+    "versions": _TWO_VERSIONS,
+    "reset": "the card requires a reset: reboot the host",
+    "start": _POWER,
+}
+_OTHER_CARD = (
+    "the cards of the profile are there, and others beside them, which a profile cannot describe: take those out, or waive this check in "
+    "verify.waivers and start programs with CUDA_VISIBLE_DEVICES (`nvidia-smi -L` lists the cards)"
 )
 _SEE_LOG = "run `nvidia-smi` on the host, and see what the driver says in `journalctl -k -b | grep NVRM`"
 
@@ -31,7 +47,8 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
     if gpu.nouveau:
         return fails(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not gpu.module:
-        return fails(expected, f"{len(gpu.pci)} on the bus, and no NVIDIA driver is loaded", _to_load(facts, profile))
+        owned = f" ({gpu.owners(gpu.pci)})" if gpu.drivers else ""
+        return fails(expected, f"{len(gpu.pci)} on the bus{owned}, and no NVIDIA driver is loaded", _to_load(facts, profile))
     gpus = facts.read(NvmlFacts).devices
     if lost := [f"GPU {index}: {device.lost}" for index, device in enumerate(gpus) if device.lost]:
         others = ", ".join(str(device.name.value or "no name") for device in gpus if not device.lost)
@@ -41,12 +58,31 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
     words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
     right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
     observed = ", ".join(names) or "none"
-    if len(right) < profile.gpu.count or len(right) != len(names):
+    if len(right) == len(names) < min(profile.gpu.count, len(gpu.pci)):
+        return _not_started(expected, observed, gpu, facts)
+    if profile.gpu.count <= len(right) < len(names):
+        return fails(expected, observed, _OTHER_CARD)
+    if len(right) < profile.gpu.count:
         return fails(expected, observed, "this is not the machine that the profile asks for: compare instance type and profile")
     if not gpu.readable or len(gpu.nodes) < len(names):
         nodes = ", ".join(gpu.nodes) or "missing"
         return fails(expected, f"{observed}; device nodes {nodes} not usable", "see the modes of /dev/nvidia*")
     return passes(expected, observed)
+
+
+def _not_started(expected: str, observed: str, gpu: GpuFacts, facts: Facts) -> Verdict:
+    """Cards that are on the bus and that NVML does not list: the driver says why, or another one owns them."""
+    listed = [str(device.pci.value) for device in facts.read(NvmlFacts).devices]
+    absent = [address for address in gpu.pci if not any(place.endswith(address) for place in listed)]
+    observed = f"{observed}; on the bus and not started: {gpu.owners(absent)}"
+    hint = _SEE_LOG
+    with contextlib.suppress(NotObservedError):
+        causes = [cause for cause in facts.read(XidsFacts).causes if cause.kind in _CAUSES]
+        if causes:
+            observed, hint = f"{observed}; {causes[0].last}", _CAUSES[causes[0].kind]
+    if any(driver != "nvidia" for address, driver in (gpu.drivers or {}).items() if address in absent):
+        hint = _CAUSES["other-driver"]
+    return fails(expected, observed, hint)
 
 
 def _to_load(facts: Facts, profile: Profile) -> str:

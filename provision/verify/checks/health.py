@@ -3,6 +3,7 @@
 Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """
 
+import contextlib
 from typing import Final
 
 from provision.profile.model import Profile
@@ -185,12 +186,14 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
     """The GPU's system processor (GSP) runs most of the driver, always with the open modules. A GPU whose GSP hangs is lost."""
     expected = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
     require_gpu(facts)
-    seen, gpus, log = facts.read(GspFacts), devices(facts), facts.read(XidsFacts)
+    seen, log, gpus = facts.read(GspFacts), facts.read(XidsFacts), tuple[DeviceFacts, ...]()
+    with contextlib.suppress(NotObservedError):  # without one, the modules may be why
+        gpus = devices(facts)
     has = profile.image_has
     asked = (has.driver_flavour if has else None) or profile.stack.driver_flavour
     lost = sorted({event.code for event in log.events if event.code in _GSP_LOST})
     states = ["not told" if gpu.gsp.value is None else _GSP_STATES.get(str(gpu.gsp.value), "?") for gpu in gpus]
-    observed = f"{seen.modules or 'no'} kernel modules, firmware {', '.join(dict.fromkeys(states))}"
+    observed = f"{seen.modules or 'no'} kernel modules, firmware {', '.join(dict.fromkeys(states)) or 'not told'}"
     if lost:
         cure = "runs without it" if seen.modules == "proprietary" else "may run without it under the proprietary modules"
         hint = f"reboot; the driver {cure} (NVreg_EnableGpuFirmware=0): stack.driver_flavour of the profile"
@@ -201,6 +204,7 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
     if seen.on_disk == "0" and 1 in [gpu.gsp.value for gpu in gpus]:
         hint = "the open modules cannot do without it" if seen.modules == "open" else "reboot, or unload the driver and load it again"
         return fails(expected, f"{observed}; NVreg_EnableGpuFirmware=0 is set for the next load", hint)
+    gpus = devices(facts)
     if seen.modules is None:
         return unknown(expected, observed, "see /proc/driver/nvidia/version on the host")
     for gpu in gpus:

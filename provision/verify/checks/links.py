@@ -37,7 +37,9 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
     if gpu.nouveau:
         return fails(expected, "nouveau is loaded", "blacklist nouveau and reboot; the driver's package does it")
     gpus = len(facts.read(NvmlFacts).devices)
-    if len(gpu.nodes) < gpus or gpus == 0:
+    if gpus == 0:
+        return fails(expected, f"{len(gpu.nodes)} nodes for the 0 GPUs of NVML", "the driver starts no GPU: see the check gpu")
+    if len(gpu.nodes) < gpus:
         return fails(expected, f"{len(gpu.nodes)} nodes for the {gpus} GPUs of NVML", _MODPROBE)
     missing = [path for path in ("/dev/nvidiactl", *gpu.nodes) if path not in gpu.modes]
     if missing:

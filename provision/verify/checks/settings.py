@@ -11,7 +11,7 @@ from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, together, unknown, unless, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
-from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
+from provision.verify.facts.gpu import DeviceFacts, devices
 from provision.verify.facts.perf import LoadFacts, PerfFacts, RestFacts
 from provision.verify.facts.settings import ClocksReportFacts
 
@@ -32,8 +32,7 @@ def _persistence_at_boot(facts: Facts, _profile: Profile) -> Verdict:
 
 def _persistence(facts: Facts, _profile: Profile) -> Verdict:
     expected = "persistence mode on now, and by the daemon at boot"
-    require_gpu(facts)
-    gpus = facts.read(NvmlFacts).devices
+    gpus = devices(facts)
     modes = [device.persistence.answer() for device in gpus if not device.lost]
     unit = facts.read(UnitFacts, "persistence_unit")
     now = bool(modes) and all(mode == 1 for mode in modes)

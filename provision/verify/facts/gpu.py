@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections.abc import Iterable
 
 from pydantic import Field
 
@@ -12,7 +13,7 @@ from provision.verify.facts.links import FabricOnDiskFacts, LinkReadings
 
 
 class GpuFacts(Fact):
-    """What speaks for an NVIDIA GPU on the host."""
+    """What speaks for an NVIDIA GPU on the host; `drivers` is the kernel driver of each address that has one, None where not seen."""
 
     name = "gpu"
     pci: tuple[str, ...]
@@ -21,6 +22,12 @@ class GpuFacts(Fact):
     module: bool
     nouveau: bool
     modes: dict[str, Count] | None = None
+    drivers: dict[str, str] | None = None
+
+    def owners(self, addresses: Iterable[str]) -> str:
+        """Addresses on the bus, each with the kernel driver that owns it where that is none of NVIDIA's."""
+        foreign = {address: driver for address, driver in (self.drivers or {}).items() if driver != "nvidia"}
+        return ", ".join(f"{address} ({foreign[address]})" if address in foreign else address for address in addresses)
 
     @property
     def exists(self) -> bool:

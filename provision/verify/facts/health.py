@@ -52,11 +52,22 @@ class XidEvent(FactPart):
     last: str
 
 
+class StartCause(FactPart):
+    """Why the driver did not start a card, and the line of the kernel log that says so."""
+
+    kind: str
+    last: str
+
+
 class XidsFacts(Fact):
-    """The XIDs of the kernel log of this boot, and the SXIDs of NVSwitches; `complete` is whether the log still has its beginning."""
+    """The XIDs of the kernel log of this boot, and the SXIDs of NVSwitches; `complete` is whether the log still has its beginning.
+
+    `causes` is why a card was not started, the likeliest first.
+    """
 
     name = "xids"
     source: Annotated[str, Field(min_length=1)]
     complete: bool
     events: tuple[XidEvent, ...]
     switches: tuple[XidEvent, ...] = ()
+    causes: tuple[StartCause, ...] = ()

@@ -9,11 +9,13 @@ import stat
 
 from run import Unknown, output, read
 
+BUS = "/sys/bus/pci/devices"
+
 
 def pci_devices(kind="0x03"):
     """Bus addresses of NVIDIA's devices (vendor 10de) of a PCI class; 03 is display and compute."""
     addresses = []
-    for folder in sorted(glob.glob("/sys/bus/pci/devices/*")):
+    for folder in sorted(glob.glob(BUS + "/*")):
         if (read(folder + "/vendor") or "").strip() == "0x10de" and (read(folder + "/class") or "").startswith(kind):
             addresses.append(os.path.basename(folder))
     return addresses
@@ -22,8 +24,11 @@ def pci_devices(kind="0x03"):
 def present():
     """What speaks for an NVIDIA GPU on this host: the bus, device nodes, the loaded module."""
     nodes = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    addresses = pci_devices()
+    links = {address: "%s/%s/driver" % (BUS, address) for address in addresses}
     return {
-        "pci": pci_devices(),
+        "pci": addresses,
+        "drivers": {address: os.path.basename(os.readlink(links[address])) for address in addresses if os.path.islink(links[address])},
         "nodes": nodes,
         "readable": all(os.access(path, os.R_OK | os.W_OK) for path in nodes),
         "module": os.path.isdir("/sys/module/nvidia"),

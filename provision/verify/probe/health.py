@@ -7,6 +7,15 @@ from counters import option
 from device import field, filled, parts
 from run import Unknown, command, read
 
+# Why the driver did not start a card, in its own words (nv.c and nv-pci.c of open-gpu-kernel-modules), the causes before what follows.
+CAUSES = (
+    ("flavour", re.compile(r"requires use of the NVIDIA open kernel modules")),
+    ("address-space", re.compile(r"PCI I/O region assigned to your NVIDIA device is invalid")),
+    ("other-driver", re.compile(r"probe routine was not called for")),
+    ("versions", re.compile(r"API mismatch")),
+    ("reset", re.compile(r"NV_ERR_RESET_REQUIRED")),
+    ("start", re.compile(r"RmInitAdapter failed|rm_init_adapter failed|Cannot initialize GSP firmware|probe routine failed")),
+)
 REMAPPED = ("remapped_correctable", "remapped_uncorrectable", "remapped_pending", "remapped_failure")
 # Of a GPU that is split, the instance follows the address: kernel_rc.c of open-gpu-kernel-modules.
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\)[^:]*: (\d+)")
@@ -92,13 +101,19 @@ def xids():
     # dmesg's ring and a rotated journal lose their beginning first, where every boot prints its version.
     complete = any("Linux version" in line for line in lines[:50])
     found = {name: [rows[key] for key in sorted(rows)] for name, rows in (("events", events), ("switches", switches))}
-    return {"source": source, "complete": complete, **found}
+    return {"source": source, "complete": complete, **found, "causes": causes(lines)}
 
 
 def note(events, key, line):
     """One line more of a device's address, code, and whether it says nonfatal."""
     before = events.get(key, {"count": 0})
     events[key] = {"pci": key[0], "code": key[1], "nonfatal": key[2], "count": before["count"] + 1, "last": line.strip()[:200]}
+
+
+def causes(lines):
+    """Why the driver did not start a card: each cause with the last line that says so."""
+    found = {kind: line.strip()[:200] for line in lines if "NVRM" in line for kind, words in CAUSES if words.search(line)}
+    return [{"kind": kind, "last": found[kind]} for kind, _ in CAUSES if kind in found]
 
 
 def gsp():

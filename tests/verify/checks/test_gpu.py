@@ -35,6 +35,19 @@ PACKAGES = {"fabric_on_disk__packages": {"libnvidia-compute-580": "580.105.08", 
 MIXED: dict[str, Any] = {**SILENT_SPACE, **SAID, **PACKAGES}
 VERSIONED = {"driver__library": "580.105.08", "modules__kernels": [{"kernel": "6.8.0-1", "built": True, "version": "580.95.05"}]}
 UPGRADED = {"driver__installed": "580.105.08", "driver__library": "580.105.08"}
+NONE: dict[str, Any] = {"nvml__devices": [], "driver__nvidia_smi_said": "exit 6: No devices were found"}
+VFIO = {"gpu__drivers": {"0000:00:1e.0": "vfio-pci"}}
+SECOND = {"gpu__pci": ["0000:00:1e.0", "0000:00:1f.0"]}
+
+
+def cause(kind: str, last: str = "NVRM: requires use") -> dict[str, Any]:
+    """Why the driver did not start a card."""
+    return {
+        "xids__causes": [{"kind": kind, "last": last}, {"kind": "start", "last": "NVRM: RmInitAdapter failed!"}][: 1 + (kind == "flavour")]
+    }
+
+
+OPEN_ONLY = cause("flavour")
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -93,7 +106,22 @@ CASES: list[Case] = [
     ("gpu", two(good.GOOD, {}, {**SILENT, "error": 4}), {"gpu__count": 2}, "unknown", "GPU is lost"),  # no permission is no observation
     ("driver", two(good.GOOD, {}, LOST[2][0]), {}, "pass", "NVML 580.95.05"),
     ("gpu", {"gpu__nodes": []}, {}, "fail", "device nodes missing not usable"),
-    ("gpu", {"nvml__devices": []}, {}, "fail", "=none"),
+    # On the bus, and not started (NVIDIA/open-gpu-kernel-modules, issue 789): this is the machine that the profile asks for.
+    ("gpu", NONE, {}, "fail", "=none; on the bus and not started: 0000:00:1e.0"),
+    ("gpu", {**NONE, **OPEN_ONLY}, {}, "fail", "=none; on the bus and not started: 0000:00:1e.0; NVRM: requires use"),
+    ("gpu", {**NONE, **VFIO}, {}, "fail", "=none; on the bus and not started: 0000:00:1e.0 (vfio-pci)"),
+    ("gpu", {**NONE, "xids": {"unknown": "the kernel log cannot be read"}}, {}, "fail", "not started: 0000:00:1e.0"),
+    ("gpu", {**NONE, **cause("of-a-later-probe")}, {}, "fail", "=none; on the bus and not started: 0000:00:1e.0"),
+    ("gpu", SECOND, {"gpu__count": 2}, "fail", "=Tesla T4; on the bus and not started: 0000:00:1f.0"),
+    ("gpu", SECOND, {}, "pass", "=Tesla T4"),
+    ("gpu", {**NONE, "gpu__pci": []}, {}, "fail", "=none"),
+    (
+        "gpu",
+        {"gpu__module": False, "gpu__drivers": {"0000:00:1e.0": "nouveau"}},
+        {},
+        "fail",
+        "=1 on the bus (0000:00:1e.0 (nouveau)), and no NVIDIA driver is loaded",
+    ),
     ("gpu", gpu(name="T4"), {}, "pass", "T4"),
     ("driver", {"driver__loaded": None, "driver__installed": None, "driver__nvidia_smi": None, "nvml": None}, {}, "fail", "(none)"),
     ("driver", {"nvml": None}, {}, "pass", "=loaded 580.95.05, installed 580.95.05, nvidia-smi 580.95.05"),
@@ -131,6 +159,23 @@ TEXTS: list[Text] = [
     ("gpu", {"gpu__module": False, "secure_boot": {"unknown": "x"}}, {}, "1 x T4", "install the driver, or reboot into it"),
     ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
     ("gpu", two(good.GOOD, {}, LOST[2][0]), {"gpu__count": 2}, "2 x T4", "drain the host and reboot it: `journalctl -k -b | grep NVRM`"),
+    ("gpu", NONE, {}, "1 x T4", "`journalctl -k -b | grep NVRM`"),
+    *[
+        ("gpu", {**NONE, **cause(kind)}, {}, "1 x T4", words)
+        for kind, words in {
+            "flavour": "this card requires the open kernel modules",
+            "address-space": "`Above 4G Decoding`",
+            "other-driver": "`lspci -nnk -d 10de:`",
+            "versions": "which no reboot cures",
+            "reset": "reboot the host",
+            "start": "power the host off and on again",
+            "of-a-later-probe": "`journalctl -k -b | grep NVRM`",
+        }.items()
+    ],
+    ("gpu", {**NONE, **VFIO}, {}, "1 x T4", "`lspci -nnk -d 10de:`"),
+    # A display card beside the others (rapidsai/dask-cuda, issue 777), and another card instead of them.
+    ("gpu", two(good.GOOD, {}, {"name": "NVIDIA DGX Display"}), {}, "1 x T4", "the cards of the profile are there, and others beside them"),
+    ("gpu", two(good.GOOD, {}, {"name": "NVIDIA DGX Display"}), {"gpu__count": 2}, "2 x T4", "compare instance type"),
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
     ("gpu", {"gpu__nouveau": True}, {}, "1 x T4", "blacklist nouveau"),
     ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver"),

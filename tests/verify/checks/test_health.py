@@ -160,6 +160,10 @@ CASES: list[Case] = [
     ("gsp", {"gsp__modules": "proprietary"}, OWN, "pass", "proprietary kernel modules"),
     ("gsp", {"gsp__modules": "proprietary"}, image_has(driver="580"), "pass", "proprietary kernel modules"),
     ("gsp", {"gsp__modules": None}, {}, "unknown", "no kernel modules"),
+    # Modules of the wrong kind may be why NVML has no GPU.
+    ("gsp", {"nvml__devices": []}, {"stack__driver_flavour": "proprietary"}, "fail", "open kernel modules, firmware not told; the profile"),
+    ("gsp", {"nvml__devices": []}, {"stack__driver_flavour": "open"}, "unknown", "NVML lists no device"),
+    ("gsp", {"nvml": {"unknown": "x"}}, {"stack__driver_flavour": "open"}, "unknown", "=not observed: x"),
     ("gsp", gpu(gsp=NOT_SUPPORTED), {}, "pass", "firmware not told"),
     ("gsp", gpu(gsp={"unknown": "GPU is lost"}), {}, "unknown", "GPU is lost"),
     ("gsp", gpu(gsp=2), {}, "unknown", "no state of the GSP's firmware"),

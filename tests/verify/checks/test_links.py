@@ -23,6 +23,7 @@ OPEN = {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666, "/dev/nvidia-uvm": 0o666
 FABRIC = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
 DARK: dict[str, Any] = {"links": 18, "links_up": 0}
 SLOT, SXM = {**DARK, "name": "NVIDIA A100 80GB PCIe"}, {**DARK, "name": "Tesla V100-SXM2-16GB"}
+NODES = "device nodes that every user may open, one for each GPU, and no nouveau"
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -145,6 +146,7 @@ CASES: list[Case] = [
 ]
 BESIDE = "the fabric manager at the driver's own version"
 TEXTS: list[Text] = [
+    ("device-nodes", {"nvml__devices": []}, {}, NODES, "the driver starts no GPU: see the check gpu"),
     ("fabric-on-disk", DISK, EIGHT, f"{BESIDE} and its unit enabled", ""),
     ("fabric-on-disk", DISK, BLACKWELL, f"{BESIDE}, the subnet manager of NVLink 5, and its unit enabled", ""),
     ("fabric", {**SWITCHED, "fabric__cuda_init": 802}, {}, FABRIC, "exactly the driver's version"),

@@ -37,7 +37,7 @@ CASES: list[Case] = [
     ("persistence", {"persistence_unit__command": "nvidia-persistenced --no-persistence-mode"}, {}, "warn", "at boot off"),
     ("persistence", {"persistence_unit__enabled": False}, {}, "warn", "at boot off"),
     ("persistence", {"nvml__devices__0__persistence": {"unknown": "Not Supported"}}, {}, "unknown", "Not Supported"),
-    ("persistence", {"nvml__devices": []}, {}, "fail", ""),
+    ("persistence", {"nvml__devices": []}, {}, "unknown", "NVML lists no device"),
     ("persistence", {}, {"gpu__persistence": False}, "not-applicable", ""),
     ("application-clocks", {}, {}, "pass", "5001,1590"),
     ("application-clocks", {"nvml__devices__0__app_graphics_mhz": {"value": 585}}, {}, "fail", "5001,585"),

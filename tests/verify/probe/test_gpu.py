@@ -56,6 +56,19 @@ def test_an_nvml_that_does_not_count_its_gpus_is_unknown(probe: Any, monkeypatch
         probe.gpu.nvml()
 
 
+def test_the_kernel_driver_of_each_card_is_seen(probe: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    for address, driver in {"0000:17:00.0": "vfio-pci", "0000:18:00.0": "nvidia", "0000:19:00.0": None}.items():
+        (tmp_path / address).mkdir()
+        (tmp_path / address / "vendor").write_text("0x10de\n")
+        (tmp_path / address / "class").write_text("0x030200\n")
+        if driver:
+            (tmp_path / address / "driver").symlink_to(tmp_path / "drivers" / driver)
+    monkeypatch.setattr(probe.device, "BUS", str(tmp_path))
+    found = probe.device.present()
+    assert found["pci"] == ["0000:17:00.0", "0000:18:00.0", "0000:19:00.0"]
+    assert found["drivers"] == {"0000:17:00.0": "vfio-pci", "0000:18:00.0": "nvidia"}
+
+
 def test_every_kernel_with_headers_or_an_image_is_looked_into(probe: Any, tmp_path: Path, monkeypatch: Any, bin_folder: Path) -> None:
     for kernel, files in {
         "6.8.0-1": ("build/Makefile", "vmlinuz", "updates/dkms/nvidia.ko.zst"),

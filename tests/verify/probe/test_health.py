@@ -129,7 +129,36 @@ def test_a_log_of_many_megabytes_that_are_not_the_drivers_is_read_to_its_end(pro
 
 def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> None:
     tool(bin_folder, "dmesg", "echo '[99.9] eth0: link up'")
-    assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": [], "switches": []}
+    assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": [], "switches": [], "causes": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        # NVIDIA/open-gpu-kernel-modules, issue 789
+        ("NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)", ["start"]),
+        ("NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0", ["start"]),
+        ("NVRM: installed in this system requires use of the NVIDIA open kernel modules.", ["flavour"]),
+        # NVIDIA/gpu-operator, issue 492
+        (
+            "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\nNVRM: BAR1 is 0M @ 0x0 (PCI:0000:14:00.0)",
+            ["address-space"],
+        ),
+        ("NVRM: The NVIDIA probe routine was not called for 1 device(s).", ["other-driver"]),
+        ("NVRM: API mismatch: the client has the version 580.105.08, but", ["versions"]),
+        ("NVRM: nvAssertOkFailedNoLog: Assertion failed: NV_ERR_RESET_REQUIRED", ["reset"]),
+        ("NVRM: GPU 0: RmInitAdapter failed!\nNVRM: installed requires use of the NVIDIA open kernel modules.", ["flavour", "start"]),
+        ("nouveau: API mismatch", []),
+    ],
+)
+def test_why_the_driver_did_not_start_a_card_is_kept_the_cause_before_what_follows(
+    probe: Any, bin_folder: Path, text: str, kinds: list[str]
+) -> None:
+    (bin_folder / "log").write_text(f"Linux version 6.8.0\n{text}\n")
+    tool(bin_folder, "dmesg", f'while read -r line; do echo "$line"; done < {bin_folder}/log')
+    found = probe.health.xids()["causes"]
+    assert [cause["kind"] for cause in found] == kinds
+    assert all(cause["last"] in text for cause in found)
 
 
 @pytest.mark.parametrize(
