@@ -38,6 +38,7 @@ def facts(**changes: Any) -> Any:
         "modules__kernels": [],  # the image has no headers
         "modules__installed": [KERNEL],
         "modules__held": ["nvidia-open-595"],
+        "upgrades__packages": ["nvidia-open-595"],
         "file_systems__1__target": "/opt/dlami/nvme",
     }
     return good.facts(**as_released | changes)

@@ -25,7 +25,9 @@ BASES: dict[str, tuple[dict[str, Any], Profile]] = {"good": (good.facts().raw, g
 # What such a check can do without: a lost NVML must not hide the XID that says why, and nvidia-smi is another witness of user space.
 OPTIONAL = {("xid", "nvml"), ("driver", "nvml")}
 # A host without a GPU, which becomes an image, shows no user space; where one is seen, modules on disk must be of its version.
-OPTIONAL |= {(check, fact) for check in ("driver-on-disk", "every-kernel") for fact in ("driver", "nvml", "fabric_on_disk")}
+OPTIONAL |= {("driver-on-disk", "upgrades")} | {
+    (check, fact) for check in ("driver-on-disk", "every-kernel") for fact in ("driver", "nvml", "fabric_on_disk")
+}
 ABSURD = st.one_of(
     st.none(),
     st.booleans(),

@@ -4,6 +4,7 @@ Sources: docs/sources/verification.md §2.2.
 """
 
 import contextlib
+import re
 from typing import Final
 
 from provision.catalog import read
@@ -15,6 +16,7 @@ from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.boot import SecureBootFacts
 from provision.verify.facts.gpu import DriverFacts, GpuFacts, ModulesFacts, NvmlFacts, require_gpu, user_space
 from provision.verify.facts.health import XidsFacts
+from provision.verify.facts.surroundings import UpgradesFacts
 
 _TWO_VERSIONS = (
     "user space and the module on disk are of two versions, which no reboot cures: install both in one version "
@@ -23,6 +25,10 @@ _TWO_VERSIONS = (
 _TO_REBOOT = (
     "a reboot is pending: an upgrade changed the driver under the loaded module; after a reboot that changed nothing the initramfs "
     "has the old one: `update-initramfs -u -k all` or `dracut -f --regenerate-all`, and reboot"
+)
+# The packages that make the module, and those whose library loads against it.
+_OF_ONE_VERSION: Final = re.compile(
+    r"libnvidia-compute(-\d+(-server)?)?|nvidia-driver-cuda|nvidia-dkms(-\d+)?(-server)?(-open)?|nvidia-kernel(-open)?-dkms|kmod-nvidia-\w+-dkms"
 )
 _POWER = "power the host off and on again, which a reboot does not do; if the card still does not start, have it replaced"
 # What to do about a card that the driver does not start, by the cause that it gives.
@@ -153,52 +159,65 @@ def _driver_on_disk(facts: Facts, profile: Profile) -> Verdict:
     return verdict
 
 
+def _held(facts: Facts, modules: ModulesFacts) -> tuple[str, bool]:
+    """What of the driver is held, in words, and whether an upgrade leaves module and user space of one version: all of them are held."""
+    # The container toolkit has its own releases, and replaces no driver.
+    locks = [name for name in modules.held if "nvidia" in name and "container" not in name]
+    loose: list[str] = []
+    with contextlib.suppress(NotObservedError):
+        loose = [name for name in facts.read(UpgradesFacts).packages if _OF_ONE_VERSION.fullmatch(name) and not modules.holds(name)]
+    words = ", ".join(locks) or "nothing of the driver"
+    return f"{words}; NOT held: {', '.join(loose)}" if locks and loose else words, bool(locks) and not loose
+
+
 def _built(facts: Facts, profile: Profile) -> Verdict:
     if wants_signed(profile):
-        return _signed_on_disk(facts.read(ModulesFacts))
+        return _signed_on_disk(facts, facts.read(ModulesFacts))
     if profile.image_has is not None:
-        return _on_the_image(facts.read(ModulesFacts))
+        return _on_the_image(facts, facts.read(ModulesFacts))
     expected = "the driver's module built for every kernel that has headers, and its packages held"
     modules = facts.read(ModulesFacts)
     kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in modules.kernels) or "no kernel has headers"
-    locks = [name for name in modules.held if "nvidia" in name]
-    observed = f"{kernels}; held: {', '.join(locks) or 'nothing of the driver'}"
+    held, locked = _held(facts, modules)
+    observed = f"{kernels}; held: {held}"
     hint = apply("nvidia_driver", "installs, builds and holds it")
     if not modules.kernels or not all(kernel.built for kernel in modules.kernels):
         return fails(expected, observed, hint)
-    return passes(expected, observed) if locks else warns(expected, observed, hint)
+    return passes(expected, observed) if locked else warns(expected, observed, hint)
 
 
-def _on_the_image(modules: ModulesFacts) -> Verdict:
+def _on_the_image(facts: Facts, modules: ModulesFacts) -> Verdict:
     """The image's own driver: how it came there is not known, so a kernel without headers is not a failure."""
     expected = "the image's own driver for every kernel that can be booted, and its packages held"
     kernels = sorted(modules.installed or modules.kernels, key=lambda kernel: kernel.order)
-    locks = [name for name in modules.held if "nvidia" in name]
+    held, locked = _held(facts, modules)
     words = ", ".join(f"{k.kernel} {'has it' if k.built else 'has NOT'}" for k in kernels) or "no kernel is seen"
-    observed = f"{words}; held: {', '.join(locks) or 'nothing of the driver'}"
+    observed = f"{words}; held: {held}"
     if not kernels:
         return unknown(expected, observed, "see `modinfo nvidia` on the host")
     if not kernels[-1].built:
         return fails(expected, observed, OF_THE_IMAGE)
     return (
-        passes(expected, observed) if locks else warns(expected, observed, "hold its packages in the image, or verify again after upgrades")
+        passes(expected, observed)
+        if locked
+        else warns(expected, observed, "hold its packages in the image, or verify again after upgrades")
     )
 
 
-def _signed_on_disk(modules: ModulesFacts) -> Verdict:
+def _signed_on_disk(facts: Facts, modules: ModulesFacts) -> Verdict:
     """Signed modules come built, for the kernel that the next boot takes; no kernel needs headers."""
     expected = "the signed module for the newest kernel, and the driver's packages held"
     if modules.installed is None:
         msg = "the probe sent no installed kernels"
         raise NotObservedError(msg)
     kernels = sorted(modules.installed or modules.kernels, key=lambda kernel: kernel.order)
-    locks = [name for name in modules.held if "nvidia" in name]
+    held, locked = _held(facts, modules)
     words = ", ".join(f"{k.kernel} {'has it' if k.built else 'has NOT'}" for k in kernels) or "no kernel is installed"
-    observed = f"{words}; held: {', '.join(locks) or 'nothing of the driver'}"
+    observed = f"{words}; held: {held}"
     hint = apply("nvidia_driver", "installs and holds it")
     if not kernels or not kernels[-1].built:
         return fails(expected, observed, hint)
-    return passes(expected, observed) if locks else warns(expected, observed, hint)
+    return passes(expected, observed) if locked else warns(expected, observed, hint)
 
 
 CHECKS = (

@@ -153,18 +153,13 @@ def _upgrades(facts: Facts, _profile: Profile) -> Verdict:
         return not_applicable("no package of the driver is installed")
     if not upgrades.unattended:
         return passes(expected, "upgrades are not installed unattended")
-    held = facts.read(ModulesFacts).held
-    exposed = [name for name in packages if not _is_held(name, held) and not _is_excluded(name, upgrades.excluded)]
+    modules = facts.read(ModulesFacts)
+    exposed = [name for name in packages if not modules.holds(name) and not _is_excluded(name, upgrades.excluded)]
     if not exposed:
         return passes(expected, f"unattended, and the driver's {len(packages)} packages are held or left out")
     names = ", ".join(exposed[:5]) + (f" and {len(exposed) - 5} more" if len(exposed) > 5 else "")  # noqa: PLR2004 - of a long list
     hint = "hold them (`apt-mark hold`, `dnf versionlock add`), or name them in Unattended-Upgrade::Package-Blacklist"
     return warns(expected, f"unattended upgrades would take {names}", hint)
-
-
-def _is_held(name: str, held: tuple[str, ...]) -> bool:
-    """Whether a package stays as it is: apt holds names, dnf locks names with versions, such as nvidia-driver-3:580.95.05-1.el9."""
-    return any(lock == name or re.match(rf"{re.escape(name)}-(\d+:)?\d+\.\d", lock) for lock in held)
 
 
 def _is_excluded(name: str, patterns: tuple[str, ...]) -> bool:

@@ -114,6 +114,10 @@ class ModulesFacts(Fact):
     held: tuple[str, ...]
     installed: tuple[KernelModule, ...] | None = None
 
+    def holds(self, package: str) -> bool:
+        """Whether a package stays as it is: apt holds names, dnf locks names with versions, such as nvidia-driver-3:580.95.05-1.el9."""
+        return any(lock == package or re.match(rf"{re.escape(package)}-(\d+:)?\d+\.\d", lock) for lock in self.held)
+
 
 def user_space(facts: Facts) -> str | None:
     """The version of the driver's user space on disk; None where it was not seen.

@@ -48,6 +48,13 @@ def cause(kind: str, last: str = "NVRM: requires use") -> dict[str, Any]:
 
 
 OPEN_ONLY = cause("flavour")
+# What apt and dnf have installed, and a hold of a part of it.
+PART = {
+    "modules__held": ["nvidia-dkms-580-open"],
+    "upgrades__packages": ["libnvidia-compute-580", "libnvidia-container1", "nvidia-dkms-580-open", "nvidia-utils-580"],
+}
+LOCKED = ["kmod-nvidia-latest-dkms-3:580.95.05-1.el9"]
+ENTERPRISE = {"modules__held": LOCKED, "upgrades__packages": ["kmod-nvidia-latest-dkms", "nvidia-driver-cuda", "nvidia-driver-cuda-libs"]}
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -94,6 +101,16 @@ CASES: list[Case] = [
     ("driver-on-disk", {"modules__kernels": []}, {}, "fail", "no kernel has headers"),
     ("driver-on-disk", {"modules__kernels__0__built": False}, {}, "fail", "NOT built"),
     ("driver-on-disk", {"modules__held": ["tmux"]}, {}, "warn", "nothing of the driver"),
+    ("driver-on-disk", {"modules__held": ["nvidia-container-toolkit"]}, {}, "warn", "nothing of the driver"),
+    # A part of what must be of one version is held: an upgrade moves user space past the module (lyulyul/shine-cluster, issue 30).
+    ("driver-on-disk", PART, {}, "warn", "held: nvidia-dkms-580-open; NOT held: libnvidia-compute-580"),
+    ("driver-on-disk", {**PART, "modules__held": ["libnvidia-compute-580"]}, {}, "warn", "580; NOT held: nvidia-dkms-580-open"),
+    ("driver-on-disk", {**PART, "modules__held": ["libnvidia-compute-580", "nvidia-dkms-580-open"]}, {}, "pass", "580-open"),
+    ("driver-on-disk", PART, OWN, "warn", "NOT held: libnvidia-compute-580"),
+    ("driver-on-disk", PART, SIGNED, "warn", "NOT held: libnvidia-compute-580"),
+    ("driver-on-disk", ENTERPRISE, {}, "warn", "580.95.05-1.el9; NOT held: nvidia-driver-cuda"),
+    ("driver-on-disk", {**ENTERPRISE, "modules__held": [*LOCKED, "nvidia-driver-cuda-3:580.95.05-1.el9"]}, {}, "pass", "built"),
+    ("driver-on-disk", {"upgrades": None}, {}, "pass", "held: nvidia-dkms-open"),
     ("driver-on-disk", {"modules": None}, {}, "unknown", ""),
     # Another card beside the right one, and more cards than device nodes.
     ("gpu", two(good.GOOD, {}, {"name": "NVIDIA L40S"}), {}, "fail", "=Tesla T4, NVIDIA L40S"),
