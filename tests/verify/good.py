@@ -95,6 +95,7 @@ GOOD: dict[str, Any] = {
                 "memory_mib": {"value": 15360},
                 "capability": {"value": "7.5"},
                 "persistence": {"value": 1},
+                "compute_mode": {"value": 0},
                 "app_memory_mhz": {"value": 5001},
                 "app_graphics_mhz": {"value": 1590},
                 "memory_mhz": {"value": 5001},

@@ -22,6 +22,12 @@ _VIRTUAL: Final = {1, 2}  # passed through, or a vGPU: the link that the guest s
 _FABRIC: Final = {1: "not started", 2: "in progress"}
 _FABRIC_COMPLETE: Final = 3
 _SLOT: Final = re.compile(r"\b(PCIe|NVL|RTX|TITAN|Quadro|A30|A40)\b", re.IGNORECASE)
+_PROHIBITED: Final = "prohibited to all programs (compute mode)"
+_COMPUTE_MODES: Final[dict[object, str]] = {
+    1: "for one thread at a time",
+    2: _PROHIBITED,
+    3: "for one program at a time (compute mode EXCLUSIVE_PROCESS)",
+}
 _NOT_READY: Final = 802  # CUDA_ERROR_SYSTEM_NOT_READY
 _INSTALL: Final = apply("fabric_manager", "installs it at exactly the driver's version, and enables it")
 _UNTIL: Final = "install nvidia-fabricmanager of exactly the driver's version, and enable it; until then cuInit fails with 802"
@@ -29,14 +35,15 @@ _MODPROBE: Final = "run `nvidia-modprobe -u -c 0` as root"
 
 
 def _nodes(facts: Facts, _profile: Profile) -> Verdict:
-    expected = "device nodes that every user may open, one for each GPU, and no nouveau"
+    expected = "device nodes that every user may open, one for each GPU, no nouveau, and GPUs that several programs may use"
     gpu = require_gpu(facts)
     if gpu.modes is None:
         msg = "the probe sent no modes of the device nodes"
         raise NotObservedError(msg)
     if gpu.nouveau:
         return fails(expected, "nouveau is loaded", "blacklist nouveau and reboot; the driver's package does it")
-    gpus = len(facts.read(NvmlFacts).devices)
+    devices = facts.read(NvmlFacts).devices
+    gpus = len(devices)
     if gpus == 0:
         return fails(expected, f"{len(gpu.nodes)} nodes for the 0 GPUs of NVML", "the driver starts no GPU: see the check gpu")
     if len(gpu.nodes) < gpus:
@@ -50,6 +57,11 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
     if closed:
         hint = "see NVreg_DeviceFileMode and NVreg_DeviceFileGID in /etc/modprobe.d, or the rules of udev"
         return fails(expected, f"closed to others: {', '.join(closed)}", hint)
+    modes = {index: _COMPUTE_MODES[mode] for index, device in enumerate(devices) if (mode := device.compute_mode.value) in _COMPUTE_MODES}
+    if modes:
+        observed = "; ".join(f"GPU {index}: {words}" for index, words in modes.items())
+        default = f"`sudo nvidia-smi -i {','.join(map(str, modes))} -c DEFAULT`: compute mode lets one program or none use each of them"
+        return (fails if _PROHIBITED in modes.values() else warns)(expected, observed, default)
     if "/dev/nvidia-uvm" not in gpu.modes:
         return warns(expected, "no /dev/nvidia-uvm: nothing has used CUDA since the boot", "run `nvidia-modprobe -u -c 0` at boot")
     return passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all")

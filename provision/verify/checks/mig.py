@@ -47,15 +47,19 @@ def _mig(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _whole(facts: Facts) -> Verdict:
-    """A card that somebody split shows a process one slice of it, whatever else is right."""
+    """A card that somebody split shows a process one slice of it, whatever else is right; one may be split by the next boot."""
     try:
-        split = [index for index, device in enumerate(facts.read(NvmlFacts).devices) if device.mig.value == 1]
+        devices = facts.read(NvmlFacts).devices
     except NotObservedError:
         return not_applicable(_WHOLE)
-    if not split:
+    split = [str(index) for index, device in enumerate(devices) if device.mig.value == 1]
+    pending = [str(index) for index, device in enumerate(devices) if device.mig.value == 0 and device.mig_pending.value == 1]
+    if not split + pending:
         return not_applicable(_WHOLE)
-    observed = f"MIG is on on GPU {', '.join(map(str, split))}"
-    return fails("whole GPUs", observed, "`gpuprov undo HOST --role mig` puts them together; or say how they are split in gpu.mig")
+    signs = {"is on": split, "is pending, and the next reset or reboot splits it,": pending}
+    observed = "; ".join(f"MIG {words} on GPU {', '.join(where)}" for words, where in signs.items() if where)
+    switch = f"`sudo nvidia-smi -i {','.join(split + pending)} -mig 0` while no program uses them"
+    return fails("whole GPUs", observed, f"`gpuprov undo HOST --role mig` where gpuprov split them, else {switch}; or see gpu.mig")
 
 
 def _note(facts: Facts) -> str:

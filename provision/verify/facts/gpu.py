@@ -43,6 +43,7 @@ class DeviceFacts(HealthReadings, LinkReadings):
     memory_mib: Reading = NOT_READ
     capability: Reading = NOT_READ
     persistence: Reading = NOT_READ
+    compute_mode: Reading = NOT_READ
     app_memory_mhz: Reading = NOT_READ
     app_graphics_mhz: Reading = NOT_READ
     memory_mhz: Reading = NOT_READ

@@ -59,6 +59,7 @@ def nvml():
                 "memory_mib": {"value": memory["value"].total >> 20} if "value" in memory else memory,
                 "capability": {"value": "%d.%d" % tuple(capability["value"])} if "value" in capability else capability,
                 "persistence": ask("nvmlDeviceGetPersistenceMode", handle),
+                "compute_mode": ask("nvmlDeviceGetComputeMode", handle),
                 "app_memory_mhz": ask("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_MEM),
                 "app_graphics_mhz": ask("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_GRAPHICS),
                 "memory_mhz": ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM),

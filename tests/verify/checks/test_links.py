@@ -23,7 +23,7 @@ OPEN = {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666, "/dev/nvidia-uvm": 0o666
 FABRIC = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
 DARK: dict[str, Any] = {"links": 18, "links_up": 0}
 SLOT, SXM = {**DARK, "name": "NVIDIA A100 80GB PCIe"}, {**DARK, "name": "Tesla V100-SXM2-16GB"}
-NODES = "device nodes that every user may open, one for each GPU, and no nouveau"
+NODES = "device nodes that every user may open, one for each GPU, no nouveau, and GPUs that several programs may use"
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -36,6 +36,10 @@ CASES: list[Case] = [
     ("device-nodes", {"gpu__modes": {"/dev/nvidia0": 0o666}}, {}, "fail", "missing: /dev/nvidiactl"),
     ("device-nodes", {"gpu__modes": {"/dev/nvidia0": 0o660, "/dev/nvidiactl": 0o666}}, {}, "fail", "/dev/nvidia0 0660"),
     ("device-nodes", {"gpu__modes": {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666}}, {}, "warn", "no /dev/nvidia-uvm"),
+    ("device-nodes", gpu(compute_mode=3), {}, "warn", "=GPU 0: for one program at a time (compute mode EXCLUSIVE_PROCESS)"),
+    ("device-nodes", gpu(compute_mode=1), {}, "warn", "GPU 0: for one thread"),
+    ("device-nodes", gpu(compute_mode=2), {}, "fail", "=GPU 0: prohibited to all programs (compute mode)"),
+    ("device-nodes", gpu(compute_mode={"unknown": "GPU is lost"}), {}, "pass", "open to all"),
     ("device-nodes", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
     ("pcie", {}, {}, "pass", "generation 1 of 3, 8 of 8 lanes"),
     ("pcie", gpu(virtualization=0), {}, "pass", ""),
@@ -146,6 +150,7 @@ CASES: list[Case] = [
 ]
 BESIDE = "the fabric manager at the driver's own version"
 TEXTS: list[Text] = [
+    ("device-nodes", gpu(compute_mode=3), {}, NODES, "`sudo nvidia-smi -i 0 -c DEFAULT`"),
     ("device-nodes", {"nvml__devices": []}, {}, NODES, "the driver starts no GPU: see the check gpu"),
     ("fabric-on-disk", DISK, EIGHT, f"{BESIDE} and its unit enabled", ""),
     ("fabric-on-disk", DISK, BLACKWELL, f"{BESIDE}, the subnet manager of NVLink 5, and its unit enabled", ""),

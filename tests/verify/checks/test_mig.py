@@ -27,6 +27,9 @@ CASES: list[Case] = [
     ("mig", {}, {}, "not-applicable", "whole GPUs"),
     ("mig", {"nvml": None}, {}, "not-applicable", "whole GPUs"),
     ("mig", gpu(mig=1, mig_slices="7g.80gb"), {}, "fail", "MIG is on on GPU 0"),
+    ("mig", gpu(mig=0, mig_pending=1), {}, "fail", "=MIG is pending, and the next reset or reboot splits it, on GPU 0"),
+    ("mig", gpu(mig=0, mig_pending=0), {}, "not-applicable", "whole GPUs"),
+    ("mig", two(good.GOOD, {"mig": 1}, {"mig": 0, "mig_pending": 1}), {}, "fail", "MIG is on on GPU 0; MIG is pending, and"),
     ("mig", SPLIT, ASKED, "pass", "=GPU 0: 2 x 1g.10gb, 1 x 3g.40gb; the unit did not run at this boot"),
     ("mig", SPLIT | {"mig_report": {"lines": ["0 ready"]}}, ASKED, "pass", "the unit reached: 0 ready"),
     ("mig", SPLIT | {"mig_report": None}, ASKED, "pass", "=GPU 0: 2 x 1g.10gb, 1 x 3g.40gb"),
@@ -43,6 +46,7 @@ CASES: list[Case] = [
 TEXTS: list[Text] = [
     ("mig", gpu(mig=0), ASKED, "each GPU split into 2 x 1g.10gb, 1 x 3g.40gb", "`gpuprov apply HOST --role mig`"),
     ("mig", gpu(mig=1), {}, "whole GPUs", "`gpuprov undo HOST --role mig`"),
+    ("mig", two(good.GOOD, {"mig": 1}, {"mig": 1}), {}, "whole GPUs", "else `sudo nvidia-smi -i 0,1 -mig 0` while no program uses them"),
 ]
 test_table = table(CASES)
 test_texts = texts(TEXTS)
