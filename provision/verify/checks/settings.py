@@ -34,8 +34,14 @@ def _persistence(facts: Facts, _profile: Profile) -> Verdict:
     expected = "persistence mode on now, and by the daemon at boot"
     gpus = devices(facts)
     modes = [device.persistence.answer() for device in gpus if not device.lost]
-    unit = facts.read(UnitFacts, "persistence_unit")
     now = bool(modes) and all(mode == 1 for mode in modes)
+    try:
+        unit = facts.read(UnitFacts, "persistence_unit")
+    except NotObservedError as reason:  # as in a container: NVML knows the mode of now all the same
+        if not now:
+            return fails(expected, f"now off, at boot not observed: {reason}", "`sudo nvidia-smi -pm 1`, which lasts until the next boot")
+        msg = f"now on, at boot not observed: {reason}"
+        raise NotObservedError(msg) from reason
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
     at_boot = unit.exists and unit.enabled and "--no-persistence-mode" not in unit.command
     observed = f"now {'on' if now else 'off'}, at boot {'on' if at_boot else 'off'}"

@@ -12,6 +12,7 @@ from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, gpu, table, texts, two
 
 PERF = {"tier": "perf"}
+NO_SYSTEMD = {"persistence_unit": {"unknown": "no systemd answers on this host"}}
 GONE = {"persistence": {"unknown": "GPU is lost"}, "error": 15}
 CASES: list[Case] = [
     ("persistence-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "--persistence-mode"),
@@ -39,6 +40,8 @@ CASES: list[Case] = [
     ("persistence", {"nvml__devices__0__persistence": {"unknown": "Not Supported"}}, {}, "unknown", "Not Supported"),
     ("persistence", {"nvml__devices": []}, {}, "unknown", "NVML lists no device"),
     ("persistence", {}, {"gpu__persistence": False}, "not-applicable", ""),
+    ("persistence", NO_SYSTEMD, {}, "unknown", "now on, at boot not observed: no systemd answers"),
+    ("persistence", {**gpu(persistence=0), **NO_SYSTEMD}, {}, "fail", "=now off, at boot not observed: no systemd answers on this host"),
     ("application-clocks", {}, {}, "pass", "5001,1590"),
     ("application-clocks", {"nvml__devices__0__app_graphics_mhz": {"value": 585}}, {}, "fail", "5001,585"),
     (
@@ -85,6 +88,7 @@ TEXTS: list[Text] = [
         "persistence mode on now, and by the daemon at boot",
         "the daemon is enabled and does not run: `journalctl -u nvidia-persistenced`",
     ),
+    ("persistence", {**gpu(persistence=0), **NO_SYSTEMD}, {}, "persistence mode on now, and by the daemon at boot", "nvidia-smi -pm 1"),
     (
         "persistence",
         {"persistence_unit__enabled": False},
