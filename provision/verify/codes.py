@@ -1,5 +1,6 @@
 """What the driver's codes mean: the bits of what holds clocks down, and XIDs."""
 
+import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -8,6 +9,23 @@ HARDWARE: Final = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 
 THERMAL: Final = {0x20: "software thermal slowdown"}
 # A healthy T4 or L4 runs at its power cap.
 ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
+
+# cudaError_t: what CUDA, and the frameworks that ask it, print of the errors of a whole GPU or host.
+_CUDA: Final = {
+    35: r"cudaErrorInsufficientDriver|Error 35:|driver on your system is too old",
+    46: r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE|Error 46:|busy or unavailable",
+    100: r"cudaErrorNoDevice|CUDA_ERROR_NO_DEVICE|Error 100:|Found no NVIDIA driver",
+    802: r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|Error 802:",
+    803: r"cudaErrorSystemDriverMismatch|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|Error 803:",
+    804: r"cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE|Error 804:",
+    999: r"cudaErrorUnknown|CUDA_ERROR_UNKNOWN|Error 999:|CUDA unknown error",
+}
+
+
+def cuda_error(text: str) -> int | None:
+    """The code of CUDA's error in what a program printed; None where it is none of those that have advice of their own."""
+    return next((code for code, words in _CUDA.items() if re.search(words, text)), None)
+
 
 # nvmlReturn_t: the answers for one device that say that it is not there for programs.
 LOST: Final = {

@@ -9,6 +9,7 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
 from provision.structs import MutableStruct, Struct, field
+from provision.verify.codes import cuda_error
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.perf import PerfFacts
@@ -24,6 +25,24 @@ OFF_THE_BUS = "drain the host and reboot it: `journalctl -k -b | grep NVRM` says
 AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
+
+_LIBCUDA: Final = "`ldconfig -p | grep libcuda.so` and LD_LIBRARY_PATH show which libcuda is loaded"
+# What to do about an error of CUDA's that is of the whole GPU or host.
+_CUDA_HINTS: Final = {
+    35: "the driver is older than this CUDA needs: a newer one in stack.driver, or an older stack.cuda",
+    46: "another program holds the GPU, or its compute mode is exclusive: see `nvidia-smi`; `nvidia-smi -c 0` shares it again",
+    100: "CUDA sees no GPU: see CUDA_VISIBLE_DEVICES, and the checks gpu and device-nodes",
+    802: "the NVSwitch fabric is not up: see the checks fabric and fabric-on-disk",
+    803: f"libcuda is of another version than the loaded module: see the check driver; {_LIBCUDA}",
+    804: f"a libcuda of CUDA's folder compat comes before the driver's own, and this GPU does not take it: {_LIBCUDA}",
+    999: "run `nvidia-modprobe -u -c 0` as root, and reboot if that does not help: see `journalctl -k -b | grep NVRM`",
+}
+
+
+def cuda_hint(text: str, otherwise: str) -> str:
+    """What to do about CUDA's error in what a program printed."""
+    return _CUDA_HINTS.get(cuda_error(text) or 0, otherwise)
+
 
 OF_THE_IMAGE: Final = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
 
@@ -133,14 +152,16 @@ def not_compiled(expected: str, trial: NvccTrial, own: str) -> Verdict | None:
     if trial.code:
         return fails(expected, trial.ended, "compile and run a sample by hand; see the driver's messages in `dmesg`")
     if trial.error:
-        return fails(expected, f"the program ran and got {trial.error}", "see the checks driver and skew: the driver may be too old")
+        hint = cuda_hint(trial.error, "see the checks driver, gpu-health and skew")
+        return fails(expected, f"the program ran and got {trial.error}", hint)
     return None
 
 
 def computed(expected: str, trial: NvccTrial, wrong: Sequence[str], right: int, gpus: int) -> Verdict:
     """The verdict on a program that ran: what is wrong, GPU by GPU, and on how many of the GPUs it ran."""
     if wrong:
-        return fails(expected, "; ".join(wrong), "see the checks driver, skew and gpu-health")
+        said = "; ".join(wrong)
+        return fails(expected, said, cuda_hint(said, "see the checks driver, skew and gpu-health"))
     if right < gpus:
         return fails(expected, f"right on {right} of {gpus} GPUs", "see the checks gpu and device-nodes")
     who = " as root" if trial.as_root else ""

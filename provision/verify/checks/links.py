@@ -63,7 +63,7 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
         default = f"`sudo nvidia-smi -i {','.join(map(str, modes))} -c DEFAULT`: compute mode lets one program or none use each of them"
         return (fails if _PROHIBITED in modes.values() else warns)(expected, observed, default)
     if "/dev/nvidia-uvm" not in gpu.modes:
-        return warns(expected, "no /dev/nvidia-uvm: nothing has used CUDA since the boot", "run `nvidia-modprobe -u -c 0` at boot")
+        return warns(expected, "no /dev/nvidia-uvm, without which CUDA does not start", "run `nvidia-modprobe -u -c 0` at boot")
     return passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all")
 
 

@@ -17,6 +17,7 @@ from provision.verify.checks.base import (
     always,
     apply,
     computed,
+    cuda_hint,
     fails,
     not_compiled,
     passes,
@@ -192,10 +193,12 @@ def _computes(name: str) -> Judge:
             return fails(expected, f"{words}: no kernels for {', '.join(foreign)}", "install a build whose arch list has this GPU")
         wrong = [d.error or f"computed {d.product}" for d in build.devices if d.product != _PRODUCT]
         if wrong:
-            hint = "see the error; the usual cause is a driver that is too old for the build"
-            return fails(expected, f"{words}: {'; '.join(wrong)}", hint)
+            said = "; ".join(wrong)
+            hint = cuda_hint(said, "see the error, and the checks driver, skew and gpu-health")
+            return fails(expected, f"{words}: {said}", hint)
         if len(build.devices) < gpus:
-            return fails(expected, f"{words}: computed on {len(build.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
+            observed = f"{words}: computed on {len(build.devices)} of {gpus} GPUs" + (f": {build.message}" if build.message else "")
+            return fails(expected, observed, cuda_hint(build.message, "see CUDA_VISIBLE_DEVICES and the driver"))
         return passes(expected, f"{words}: right on {len(build.devices)} GPU(s)")
 
     return judge
@@ -289,7 +292,8 @@ def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, "dnn: it was built without cuDNN", apply("opencv", "builds it"))
     wrong = [f"GPU {index}: {said}" for index, device in enumerate(build.devices) for said in _wrong_parts(device, parts)]
     if wrong:
-        return fails(expected, "; ".join(wrong), "see the error; the usual cause is a driver that is too old for the toolkit")
+        said = "; ".join(wrong)
+        return fails(expected, said, cuda_hint(said, "see the error; the usual cause is a driver that is too old for the toolkit"))
     if len(build.devices) < gpus:
         return fails(expected, f"used {len(build.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
     return passes(expected, f"{build.version}: {', '.join(('resize', *parts))} right on {len(build.devices)} GPU(s)")

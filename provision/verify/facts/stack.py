@@ -152,13 +152,14 @@ class FrameworkDevice(FactPart):
 
 
 class FrameworkBuildFacts(FactPart):
-    """A framework after a real product; `error` when it did not get there."""
+    """A framework after a real product; `error` when it did not get there, `message` what it said where it saw no GPU."""
 
     version: str = ""
     cuda: str | None = None
     arch_list: tuple[str, ...] = ()
     devices: tuple[FrameworkDevice, ...] = ()
     error: str = ""
+    message: Annotated[str, Field(alias="said")] = ""
 
 
 class FrameworkFacts(Fact):

@@ -35,7 +35,7 @@ print("gpuprov-json=" + json.dumps(answer))
 
 TENSORFLOW = """
 import json, os
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
 import tensorflow as tf
 info = tf.sysconfig.get_build_info()
 gpus = tf.config.list_physical_devices("GPU")
@@ -50,7 +50,7 @@ print("gpuprov-json=" + json.dumps(answer))
 
 
 JAX = """
-import json, os
+import json, os, sys
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import importlib.metadata
@@ -62,8 +62,9 @@ except importlib.metadata.PackageNotFoundError:
     cuda = None
 try:
     gpus = jax.devices("gpu")
-except RuntimeError:
+except RuntimeError as error:
     gpus = []
+    print(error, file=sys.stderr)
 answer = {"version": jax.__version__, "cuda": cuda, "devices": []}
 for gpu in gpus:
     one = jax.device_put(jax.numpy.ones((256, 256)), gpu)
@@ -85,12 +86,27 @@ def in_venv(name, script, timeout_s):
     return dict(run_in(home + "/bin/python", script, timeout_s), home=home)
 
 
+# What frameworks write to stderr about GPUs that they cannot use, before they go on without; CUDA's own words come first.
+COMPLAINTS = (
+    r"Error \d+: .*|\bCUDA_ERROR_\w+.*|\bcudaError[A-Z]\w+.*",
+    r"CUDA initialization: .*|failed call to cuInit.*|Cannot dlopen some GPU libraries.*|Unable to initialize backend.*",
+)
+
+
+def complaint(text):
+    """Why a framework sees no GPU, in its own words; empty where it does not say."""
+    return next((found[0][:300] for found in (re.findall(words, text) for words in COMPLAINTS) if found), "")
+
+
 def run_in(python, script, timeout_s):
     """What a script answers; an error where it ends without an answer."""
     code, out, err = command([python, "-c", script], timeout_s)
     lines = [line[len("gpuprov-json=") :] for line in out.splitlines() if line.startswith("gpuprov-json=")]
     if code == 0 and lines:
-        return {"found": json.loads(lines[-1])}
+        found = json.loads(lines[-1])
+        if found.get("devices") == []:
+            found["said"] = complaint(err)
+        return {"found": found}
     last = [line for line in err.strip().splitlines() if line.strip()][-1:]
     return {"found": {"error": last[0][:300] if last else "exit %d" % code}}
 

@@ -78,6 +78,13 @@ CASES: list[Case] = [
     ("pytorch", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_80"]}}, {}, "fail", "no kernels for sm_75"),
     ("pytorch", {"pytorch__found": {**FRAMEWORK, "devices": [{"capability": "sm_75", "product": 1.0}]}}, {}, "fail", "computed 1.0"),
     ("pytorch", {"pytorch__found": {**FRAMEWORK, "devices": []}}, {}, "fail", "0 of 1"),
+    (
+        "pytorch",
+        {"pytorch__found": {**FRAMEWORK, "devices": [], "said": "Error 804: x"}},
+        {},
+        "fail",
+        "computed on 0 of 1 GPUs: Error 804: x",
+    ),
     ("pytorch", {}, {"stack__frameworks": {"pytorch": "2.12.0"}}, "fail", "2.13.0"),
     ("pytorch", {"pytorch": {"unknown": "python did not end within 45 s"}}, {}, "unknown", "45 s"),
     ("pytorch", {}, {"stack__frameworks": {}}, "not-applicable", ""),
@@ -328,6 +335,38 @@ CASES: list[Case] = [
         "the catalogue does not know whether P100 has one",
     ),
 ]
+BLIND: dict[str, Any] = {"pytorch__found__devices": []}
+SAID = {
+    "Error 804: forward compatibility was attempted on non supported HW": "a libcuda of CUDA's folder compat",
+    "Error 803: system has unsupported display driver / cuda driver combination": "`ldconfig -p | grep libcuda.so`",
+    "Error 802: system not yet initialized": "the checks fabric",
+    "CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment": "`nvidia-modprobe -u -c 0`",
+    "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).": "the driver is older",
+    "CUDA error: CUDA-capable device(s) is/are busy or unavailable": "`nvidia-smi -c 0`",
+    "CUDA initialization: Found no NVIDIA driver on your system.": "CUDA sees no GPU",
+    "": "see CUDA_VISIBLE_DEVICES and the driver",
+}
+ERRORS = {
+    "cudaErrorInsufficientDriver": "the driver is older",
+    "cudaErrorDevicesUnavailable": "`nvidia-smi -c 0`",
+    "cudaErrorNoDevice": "CUDA sees no GPU",
+    "cudaErrorSystemNotReady": "the checks fabric",
+    "cudaErrorSystemDriverMismatch": "`ldconfig -p | grep libcuda.so`",
+    "cudaErrorCompatNotSupportedOnDevice": "a libcuda of CUDA's folder compat",
+    "cudaErrorUnknown": "`nvidia-modprobe -u -c 0`",
+    "cudaErrorLaunchFailure": "the checks driver, gpu-health and skew",
+}
+JUST_BLIND = {
+    "found": {
+        "version": "2.21.0",
+        "cuda": "12.5",
+        "devices": [],
+        "said": "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: CUDA_ERROR_SYSTEM_NOT_READY",
+    }
+}
+TENSORFLOW = {"stack__frameworks": {"tensorflow": "auto"}}
+ADDED = good.GOOD["nvcc_runs"]["devices"][0]
+NVCC_RUNS = "nvcc compiles a kernel for sm_75, and it computes the right sum on every GPU"
 TEXTS: list[Text] = [
     ("nvcc", {"nvcc__found": None}, {}, "nvcc", "--role cuda_toolkit"),
     ("nvcc", {}, {"stack__cuda": "12.9"}, "nvcc 12.9", "install toolkit 12.9"),
@@ -346,7 +385,17 @@ TEXTS: list[Text] = [
     ("pytorch-installed", {"pytorch__found": None}, {}, "PyTorch imports, is built for CUDA and has kernels for T4", "--role pytorch"),
     ("pytorch", {}, {"stack__frameworks": {"pytorch": "2.12.0"}}, COMPUTES + ", version 2.12.0", "--role pytorch"),
     ("pytorch", {"pytorch__found__devices": []}, {}, COMPUTES, "CUDA_VISIBLE_DEVICES"),
-    ("pytorch", {"pytorch__found__devices": [{**DEVICE, "product": 1.0}]}, {}, COMPUTES, "a driver that is too old"),
+    ("pytorch", {"pytorch__found__devices": [{**DEVICE, "product": 1.0}]}, {}, COMPUTES, "the checks driver, skew and gpu-health"),
+    # What CUDA says of the whole GPU or host has advice of its own (pytorch/pytorch, issue 49081; gpustack, issue 1540).
+    *[("pytorch", {**BLIND, "pytorch__found__said": said}, {}, COMPUTES, hint) for said, hint in SAID.items()],
+    *[
+        ("pytorch", {"pytorch__found__devices": [{**DEVICE, "product": None, "error": said}]}, {}, COMPUTES, SAID[said])
+        for said in SAID
+        if said
+    ],
+    ("tensorflow", {"tensorflow": JUST_BLIND}, TENSORFLOW, "TensorFlow in /opt/gpuprov/venvs, computing on every GPU", "the checks fabric"),
+    *[("nvcc-runs", {"nvcc_runs__error": name}, {}, NVCC_RUNS, hint) for name, hint in ERRORS.items()],
+    ("nvcc-runs", {"nvcc_runs__devices": [{**ADDED, "sum": 0, "error": "cudaErrorUnknown"}]}, {}, NVCC_RUNS, "`nvidia-modprobe -u -c 0`"),
     ("extras", {"extras__dcgm": None}, {"stack__extras": ["dcgm"]}, "DCGM 4.5.2", "--role extras"),
     ("opencv", {"opencv__found": None}, {}, "OpenCV in /opt/gpuprov/venvs/opencv, and it resizes an image correctly", "--role opencv"),
     (

@@ -117,6 +117,46 @@ def test_root_compiles_and_runs_as_nobody_where_nobody_may_use_the_gpu(
     assert {"root", "nobody"} <= set(users)
 
 
+TORCH = """import warnings
+__version__ = "2.13.0+cu130"
+class version: cuda = "13.0"
+class _C:
+    _cuda_getArchFlags = staticmethod(lambda: "sm_75 sm_80")
+class cuda:
+    @staticmethod
+    def is_available():
+        warnings.warn("CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was attempted")
+        return False
+class backends:
+    class cudnn:
+        version = staticmethod(lambda: 91900)
+"""
+
+
+def test_why_a_framework_sees_no_gpu_is_kept_though_it_goes_on_without(probe: Any, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(TORCH)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    found = probe.stack.run_in(str(python), probe.stack.TORCH, 30)["found"]
+    assert (found["devices"], found["said"]) == ([], "Error 804: forward compatibility was attempted")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("2026 E cuda_driver.cc:152] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no device\n", "CUDA_ERROR_NO_DEVICE: no device"),
+        ("W gpu_device.cc:2344] Cannot dlopen some GPU libraries. Please\nSkipping", "Cannot dlopen some GPU libraries. Please"),
+        ("x: UserWarning: CUDA initialization: CUDA unknown error - this may\n", "CUDA initialization: CUDA unknown error - this may"),
+        ("Unable to initialize backend 'cuda': no GPU", "Unable to initialize backend 'cuda': no GPU"),
+        ("FutureWarning: something else\n", ""),
+        ("", ""),
+    ],
+)
+def test_of_what_a_framework_writes_only_what_it_says_of_cuda_is_kept(probe: Any, text: str, said: str) -> None:
+    assert probe.stack.complaint(text) == said
+
+
 def test_pytorch_is_looked_for_where_the_profile_says_it_lives(probe: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(probe.stack, "VENVS", str(tmp_path / "venvs"))
     own, image = tmp_path / "venvs" / "jax", tmp_path / "image"
