@@ -33,7 +33,7 @@ from provision.verify.checks.base import (
 )
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
-from provision.verify.facts.perf import ABSURD, FLICKER, LANE, OFF, FleetFacts, PartFacts, PerfDeviceFacts, PerfFacts
+from provision.verify.facts.perf import ABSURD, FLICKER, LANE, OFF, FleetFacts, PartFacts, PerfDeviceFacts, PerfFacts, Reason
 from provision.verify.finding import Outcome
 
 # Bits of nvmlClocksEventReasons (nvml.h).
@@ -41,6 +41,11 @@ _HARDWARE: Final = 0x8 | 0x40 | 0x80
 _HEAT: Final = 0x20
 _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.75 of it on
 
+_ENDLESS: Final[frozenset[Reason]] = frozenset({"timeout"})
+_HANGS = (
+    "a path between GPUs hangs, mostly that of PCIe: where `NCCL_P2P_DISABLE=1 all_reduce_perf -g 2` of nccl-tests ends, switch off the "
+    "bridges' ACS (`lspci -vvv | grep ACSCtl`), and boot with iommu=pt"
+)
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 
 
@@ -275,6 +280,12 @@ _ONE: Final = "there is one GPU"
 _ALONE: Final = unless(lambda p: p.gpu.count > 1, _ONE)
 
 
+def _hangs(part: PartFacts, perf: PerfFacts) -> bool:
+    """Whether GPUs that nobody else uses, and that each work by themselves, did not end what they do together."""
+    alone = all(device.gemm.tflops and device.copies.slower_gb_s and not device.others.users for device in perf.devices)
+    return part.reason in _ENDLESS and alone
+
+
 def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
     count = gpu_count(facts, perf, profile)
@@ -288,6 +299,8 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     orders = ", ".join(f"{name}={value}" for name, value in total.environment.items())
     states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))
     why = f" ({f'ordered {orders}; ' if orders else ''}{states})"
+    if _hangs(total, perf):
+        return fails(gate.expected, f"does not end, though each GPU computes and copies: {total.unknown}{why}", _HANGS)
     if total.bus_gb_s is None:
         return unknown(gate.expected, f"not measured, {total.reason}: {total.unknown}", MEASURE)
     if total.right is not True:
@@ -311,6 +324,8 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
         return not_applicable(_ONE)
     expected = f"a batch split over {count} GPUs and gathered again, with the result of one GPU"
     split = perf.data_parallel
+    if _hangs(split, perf):
+        return fails(expected, f"does not end, though each GPU computes and copies: {split.unknown}", _HANGS)
     if split.right is None:
         return unknown(expected, f"not measured, {split.reason}: {split.unknown}", MEASURE)
     observed = f"over {split.gpus} GPUs"

@@ -70,6 +70,11 @@ class TestCrew:
         answers = made.ask("copies", range(2))
         assert (answers[0]["part"], answers[1]["reason"]) == ("copies", "timeout")
 
+    def test_what_had_less_than_its_time_because_others_took_theirs_does_not_hang(self, crew: Any) -> None:
+        made = crew("time.sleep(60)")
+        made.until = time.monotonic() + 0.2
+        assert [answer["reason"] for answer in made.ask("copies", range(2)).values()] == ["not-run", "not-run"]
+
 
 def test_our_own_process_is_not_another_even_where_it_has_another_number(probe: Any) -> None:
     others = probe.perf.others
