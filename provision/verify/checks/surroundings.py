@@ -5,17 +5,21 @@ Sources: docs/sources/verification.md §1b, §2.1 and §7.
 
 import fnmatch
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.verify.checks.base import Check, Verdict, dotted, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import ModulesFacts, user_space
+from provision.verify.facts.gpu import DriverFacts, ModulesFacts, user_space
 from provision.verify.facts.stack import ExtrasFacts, NvccFacts
 from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
 
 _CUDA_FOLDER: Final = re.compile(r"/cuda-(\d+(?:\.\d+)?)(?:/|$)")
+# The toolkit's folders; its version is compared.
+_TOOLKIT: Final = re.compile(r"/usr/local/cuda(-[\d.]+)?/(lib64|extras/CUPTI/lib64|targets/[\w-]+/lib)/?")
+_DRIVERS: Final = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)")
 # What each does to every program of the host: DCGM's ten, most of which debug or trace, and those that users set for one run and forget.
 _DOUBTFUL: Final = {
     "LD_PRELOAD": "another library comes before CUDA's",
@@ -49,9 +53,13 @@ def _environment(facts: Facts, profile: Profile) -> Verdict:
     bad, doubtful = [], []
     for where, variables in places.items():
         for name, value in (variables or {}).items():
-            wrong = _breaks(name, value, facts, profile)
+            folders = [folder for folder in value.split(":") if folder] if name == "LD_LIBRARY_PATH" else []
+            wrong = _breaks(name, value, facts, profile) or _foreign_driver(folders, seen, facts)
             if wrong:
                 bad.append(f"{name}={value} in {where}: {wrong}")
+            elif before := _before(folders, seen):
+                untried = "" if where == _SSH_COMMANDS else "; PyTorch was tried without it"
+                doubtful.append(f"{name}={value} in {where}: {before}{untried}")
             elif name == "CUDA_VISIBLE_DEVICES":
                 doubtful.append(f"{name}={value} in {where}: GPUs that are added later stay hidden")
             elif name in _DOUBTFUL and value and not (name in _SWITCHES and value == "0"):
@@ -67,7 +75,9 @@ def _environment(facts: Facts, profile: Profile) -> Verdict:
     if unseen:
         return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the probe as root, on a host with bash")
     by_files = [kind for key, kind in (("login", "login shells"), ("service", "services")) if key in seen.by_files]
-    return passes(expected, "none is set" + (f"; of {' and '.join(by_files)} only the files were seen" if by_files else ""))
+    named = any("LD_LIBRARY_PATH" in (variables or {}) for variables in places.values())
+    observed = "what LD_LIBRARY_PATH names changes nothing" if named else "none is set"
+    return passes(expected, observed + (f"; of {' and '.join(by_files)} only the files were seen" if by_files else ""))
 
 
 def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
@@ -91,6 +101,27 @@ def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
     # A folder may name the major release alone.
     foreign = {other for other in others if not f"{compiler.version}.".startswith(f"{other}.")}
     return f"it names CUDA {', '.join(sorted(foreign))}, and the toolkit is {compiler.version}" if foreign else ""
+
+
+def _foreign_driver(folders: Sequence[str], seen: VariablesFacts, facts: Facts) -> str:
+    """The driver's libraries that come before its own and are of another version; empty where there is none."""
+    for folder, there in ((folder, seen.libraries[folder]) for folder in folders if folder in seen.libraries):
+        for match in filter(None, map(_DRIVERS.fullmatch, there.files or ())):
+            if match[1] != facts.read(DriverFacts).loaded:
+                return f"{folder} has {match[0]}, and the loaded driver is {facts.read(DriverFacts).loaded}: CUDA fails with 803 or 804"
+    return ""
+
+
+def _before(folders: Sequence[str], seen: VariablesFacts) -> str:
+    """What comes before the libraries that programs were built with; empty where there is nothing, or the toolkit's own."""
+    for folder in folders:
+        there = seen.libraries.get(folder)
+        if _TOOLKIT.fullmatch(folder) or (there and (there.own or there.files == ())):
+            continue
+        if there is None or there.files is None:
+            return f"what is in {folder} was not seen, and comes before the libraries that programs were built with"
+        return f"{', '.join(there.files[:5])} in {folder} come before those that programs were built with"
+    return ""
 
 
 def _pynvml(facts: Facts, _profile: Profile) -> Verdict:

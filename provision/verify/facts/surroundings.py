@@ -7,6 +7,17 @@ from pydantic import Field
 from provision.verify.facts.base import Fact, FactPart
 
 
+class LibraryFolder(FactPart):
+    """A folder in LD_LIBRARY_PATH: where it really is, whether the loader looks there anyway, and its libraries of CUDA's.
+
+    `files` are the names of the files, which end in versions; None where they were not seen.
+    """
+
+    place: str
+    own: bool
+    files: tuple[str, ...] | None
+
+
 class VariablesFacts(Fact):
     """What each kind of session and /etc/environment set of the variables that change what CUDA does; None: not seen.
 
@@ -14,6 +25,7 @@ class VariablesFacts(Fact):
         files: path → what it sets, for the files that PAM and systemd read, and the shells' own where no login shell was seen.
         unread: the files of these that the probe may not read.
         by_files: `login` and `service`, where only files told of them.
+        libraries: what is in each folder of LD_LIBRARY_PATH.
     """
 
     name = "variables"
@@ -24,6 +36,7 @@ class VariablesFacts(Fact):
     files: dict[str, dict[str, str]] = Field(default_factory=dict)
     unread: tuple[str, ...] = ()
     by_files: tuple[str, ...] = ()
+    libraries: dict[str, LibraryFolder] = Field(default_factory=dict)
 
 
 class BootFile(FactPart):

@@ -7,6 +7,7 @@ import re
 import shutil
 
 from counters import option
+from device import loader_cache
 from run import Unknown, command, read
 from sessions import login_environment, service_environment
 
@@ -34,6 +35,9 @@ VARIABLES = (
 SYSTEM_FILES = ("/etc/environment", "/usr/lib/environment.d/*.conf", "/etc/environment.d/*.conf", "/etc/security/pam_env.conf")
 PROFILES = ("/etc/profile", "/etc/profile.d/*.sh", "/etc/bash.bashrc", "/etc/bashrc")
 OWN_PROFILES = ("~/.bash_profile", "~/.bash_login", "~/.profile", "~/.bashrc")
+
+
+CUDA_LIBRARY = re.compile(r"lib(cuda|nvidia-ml|cudart|cudnn\w*|cublas\w*|nccl)\.so[.\d]*$")
 
 
 def relevant(lines):
@@ -73,6 +77,7 @@ def variables(root=""):
     files, unread = set_in([root + path for path in SYSTEM_FILES])
     system = files.pop(root + "/etc/environment", {})
     seen = {"login": relevant(login_environment()), "service": relevant(service_environment())}
+    ssh = relevant(["%s=%s" % item for item in os.environ.items()] if "SSH_CONNECTION" in os.environ else None)
     by_files = sorted(kind for kind in seen if seen[kind] is None)
     if seen["login"] is None:
         scripts, closed = set_in([root + path for path in PROFILES] + [os.path.expanduser(path) for path in OWN_PROFILES])
@@ -81,12 +86,33 @@ def variables(root=""):
     return {
         # Without systemd's files nothing sets variables for services.
         **{kind: {} if seen[kind] is None else seen[kind] for kind in seen},
-        "ssh": relevant(["%s=%s" % item for item in os.environ.items()] if "SSH_CONNECTION" in os.environ else None),
+        "ssh": ssh,
         "system": system,
         "files": files,
         "unread": unread,
         "by_files": by_files,
+        "libraries": libraries(
+            place.get("LD_LIBRARY_PATH", "") for place in [*filter(None, seen.values()), ssh or {}, system, *files.values()]
+        ),
     }
+
+
+def libraries(paths):
+    """Folder of a path for libraries -> where it really is, whether the loader looks there anyway, and which libraries of CUDA's it has."""
+    folders = sorted({folder for path in paths for folder in path.split(":") if folder})
+    own = {os.path.realpath(os.path.dirname(line.rpartition("=> ")[2])) for line in loader_cache() if "=> " in line} if folders else set()
+    found = {}
+    for folder in folders:
+        try:
+            names = [name for name in os.listdir(folder) if CUDA_LIBRARY.match(name)]
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        except OSError:
+            names = None
+        place = os.path.realpath(folder)
+        files = names and sorted({os.path.basename(os.path.realpath(os.path.join(folder, name))) for name in names})[:40]
+        found[folder] = {"place": place, "own": place in own, "files": files}
+    return found
 
 
 def initramfs():

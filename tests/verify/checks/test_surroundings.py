@@ -20,6 +20,14 @@ NEWEST_HAS_IT: dict[str, Any] = {
 NEWEST_HAS_NOT: dict[str, Any] = {
     "modules__installed": [{"kernel": "6.8.0-9-gcp", "built": True}, {"kernel": "6.8.0-10-gcp", "built": False}]
 }
+
+
+def holding(files: list[str] | None, *, own: bool = False) -> dict[str, Any]:
+    """LD_LIBRARY_PATH of a login shell with one folder, and what is in it."""
+    there = {"place": "/opt/x", "own": own, "files": files}
+    return {"variables__login": {"LD_LIBRARY_PATH": "/opt/x"}, "variables__libraries": {"/opt/x": there}}
+
+
 CASES: list[Case] = [
     ("environment", {}, {}, "pass", "=none is set"),
     ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs:/x"}}, {}, "fail", "stubs"),
@@ -94,7 +102,38 @@ CASES: list[Case] = [
     ("upgrades", {"upgrades__unattended": False}, {}, "pass", "not installed unattended"),
     ("upgrades", {"upgrades__packages": ["nvidia-container-toolkit"]}, {}, "not-applicable", "no package"),
     ("upgrades", {"upgrades": None}, {}, "unknown", "no fact"),
-    ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/opt/x:/usr/local/lib"}}, {}, "pass", "none is set"),
+    # What is in the folders counts, not how they are called (pytorch/pytorch, issue 80637; gpustack, issue 1540).
+    ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/opt/x:/usr/local/lib"}}, {}, "warn", "what is in /opt/x was not seen"),
+    ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/compat"}}, {}, "warn", "what is in /usr/local/cuda/compat"),
+    (
+        "environment",
+        {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}},
+        {},
+        "pass",
+        "=what LD_LIBRARY_PATH names changes nothing",
+    ),
+    ("environment", holding([]), {}, "pass", "=what LD_LIBRARY_PATH names changes nothing"),
+    ("environment", holding(None), {}, "warn", "what is in /opt/x was not seen"),
+    ("environment", holding(["libcudnn.so.8.0.3"]), {}, "warn", "libcudnn.so.8.0.3 in /opt/x come before those"),
+    ("environment", holding(["libcudnn.so.8.0.3"]), {}, "warn", "; PyTorch was tried without it"),
+    (
+        "environment",
+        {"variables__ssh": {"LD_LIBRARY_PATH": "/x"}},
+        {},
+        "warn",
+        "=LD_LIBRARY_PATH=/x in SSH commands: what is in /x was not seen, and comes before the libraries that programs were built with",
+    ),
+    ("environment", holding(["libcudnn.so.8.0.3"], own=True), {}, "pass", ""),
+    ("environment", holding(["libcuda.so.550.54.15"]), {}, "fail", "/opt/x has libcuda.so.550.54.15, and the loaded driver is 580.95.05"),
+    ("environment", holding(["libnvidia-ml.so.550.54"], own=True), {}, "fail", "/opt/x has libnvidia-ml.so.550.54, and the loaded"),
+    ("environment", holding(["libcuda.so.580.95.05"], own=True), {}, "pass", ""),
+    (
+        "environment",
+        {**holding(["libcuda.so.580.95.05"]), "driver": {"unknown": "no NVIDIA GPU on this host"}},
+        {},
+        "unknown",
+        "no NVIDIA GPU",
+    ),
     ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/opt/x::/usr/local/cuda-12.4/lib64"}}, {}, "fail", "it names CUDA 12.4"),
     ("environment", {**OLDER, "nvcc__found": None}, {}, "fail", "it names CUDA 12.4, and no toolkit is installed"),
     ("environment", {"variables__login": {"LD_PRELOAD": ""}}, {}, "pass", "none is set"),

@@ -56,6 +56,27 @@ def test_without_systemd_and_bash_the_files_are_read_instead(probe: Any, tmp_pat
     assert probe.sessions.systemd_environment(str(tmp_path)) is None
 
 
+def test_folders_of_libraries_are_looked_into_whatever_they_are_called(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compat, cudnn, loader = (tmp_path / name for name in ("compat", "lib", "loader"))
+    for folder in (compat, cudnn, loader):
+        folder.mkdir()
+    for path in (compat / "libcuda.so.550.54.15", cudnn / "libcudnn.so.8.0.3", cudnn / "libpng.so.16", loader / "libnccl.so.2"):
+        path.touch()
+    (compat / "libcuda.so.1").symlink_to("libcuda.so.550.54.15")
+    (cudnn / "libcudnn.so.8").symlink_to("libcudnn.so.8.0.3")
+    (tmp_path / "link").symlink_to(loader)
+    monkeypatch.setattr(
+        probe.surroundings, "loader_cache", lambda: ["1 libs found", f"\tlibnccl.so.2 (libc6,x86-64) => {loader}/libnccl.so.2"]
+    )
+    found = probe.surroundings.libraries([f"{compat}:{cudnn}", f"{tmp_path}/link::/no/such", ""])
+    assert found == {
+        str(compat): {"place": str(compat), "own": False, "files": ["libcuda.so.550.54.15"]},
+        str(cudnn): {"place": str(cudnn), "own": False, "files": ["libcudnn.so.8.0.3"]},
+        str(tmp_path / "link"): {"place": str(loader), "own": True, "files": ["libnccl.so.2"]},
+        "/no/such": {"place": "/no/such", "own": False, "files": []},
+    }
+
+
 def test_a_file_that_may_not_be_read_is_named(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> str:
         raise PermissionError(path)
