@@ -14,6 +14,10 @@ from provision.verify.facts.gpu import require_gpu
 _PERFMON: Final = 1 << 38  # CAP_PERFMON in linux/capability.h
 _APPLY: Final = apply("counters", "writes it")
 _APPLY_GROUP: Final = apply("counters --role base", "makes the group, the command and its members")
+_COMMAND_LINE: Final = (
+    "take nvidia.NVreg_RestrictProfilingToAdminUsers off the kernel's command line, which comes after all files: /etc/default/grub and "
+    "`update-grub`, or `grubby --update-kernel ALL --remove-args nvidia.NVreg_RestrictProfilingToAdminUsers`; then reboot"
+)
 _CLOSE: Final = "the driver admits everybody: set NVreg_RestrictProfilingToAdminUsers=1 in /etc/modprobe.d, and reload it or reboot"
 _LIVE_HINT: Final = "/proc/driver/nvidia/params does not show it: look there on the host"
 
@@ -103,10 +107,11 @@ def _on_disk(facts: Facts, profile: Profile) -> Verdict:
         return _group_on_disk(counters)
     setting = "0" if profile.gpu.counters == "all-users" else "1"
     expected = f"NVreg_RestrictProfilingToAdminUsers={setting} at the next load of the driver"
-    observed = "not set, which means 1" if counters.on_disk is None else f"set to {counters.on_disk}"
+    where = " by the kernel's command line" if counters.by_command_line else ""
+    observed = "not set, which means 1" if counters.on_disk is None else f"set to {counters.on_disk}{where}"
     if (counters.on_disk or "1") == setting:
         return passes(expected, observed)
-    return fails(expected, observed, _APPLY)
+    return fails(expected, observed, _COMMAND_LINE if counters.by_command_line else _APPLY)
 
 
 def _group_on_disk(counters: CountersFacts) -> Verdict:
@@ -116,7 +121,7 @@ def _group_on_disk(counters: CountersFacts) -> Verdict:
         return fails(expected, "no with-counters", _APPLY_GROUP)
     observed = f"option {counters.on_disk or 'not set'}, {len(group.members)} members, capabilities {group.capabilities or 'not seen'}"
     if (counters.on_disk or "1") != "1" or not group.members:
-        return fails(expected, observed, _APPLY_GROUP)
+        return fails(expected, observed, _COMMAND_LINE if counters.by_command_line and counters.on_disk != "1" else _APPLY_GROUP)
     if group.capabilities is None:
         return unknown(expected, f"{observed} {group.message}".strip(), "run the probe as root, so that it can be tried as a member")
     if not _only_perfmon(group.capabilities):

@@ -29,10 +29,14 @@ class GroupAccess(FactPart):
 
 
 class CountersFacts(Fact):
-    """Access to performance counters in its three layers; None where a layer says nothing."""
+    """Access to performance counters in its three layers; None where a layer says nothing.
+
+    `by_command_line` is whether the kernel's command line decides on the layer on disk, whatever files say.
+    """
 
     name = "counters"
     on_disk: Annotated[str, Field(pattern=r"^[01]$")] | None
+    by_command_line: bool = False
     live: Annotated[str, Field(pattern=r"^[01]$")] | None
     as_user: UserAccess
     as_group: GroupAccess | None = None

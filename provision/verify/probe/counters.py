@@ -21,8 +21,11 @@ VARIABLE = "MEMBERS_OWN"
 MODPROBE = ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/usr/local/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d")
 
 
+COMMAND_LINE = "/proc/cmdline"
+
+
 def option(name="NVreg_RestrictProfilingToAdminUsers"):
-    """The file that decides on an option (by default the counters') at the driver's next load, and its choice: the last file wins."""
+    """The file that decides on an option (by default the counters') at the driver's next load, and its choice: what is read last wins."""
     deciding = (None, None)
     files = {os.path.basename(path): path for folder in MODPROBE for path in glob.glob(folder + "/*.conf")}
     for _, path in sorted(files.items()):
@@ -30,7 +33,9 @@ def option(name="NVreg_RestrictProfilingToAdminUsers"):
             # The kernel takes quotes off, and reads numbers as C does.
             choice = re.match(r'\s*options\s+nvidia\S*\s(?:.*[\s"])?"?%s="?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)(?!\w)' % name, line)
             deciding = (path, str(number(choice.group(1)))) if choice else deciding
-    return deciding
+    # The kernel's command line is read after all files: kmod_config_new() in libkmod.
+    words = re.findall(r'(?:^|\s)"?nvidia[\w-]*\.%s="?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)(?!\w)' % name, read(COMMAND_LINE) or "")
+    return (COMMAND_LINE, str(number(words[-1]))) if words else deciding
 
 
 def number(text):
@@ -40,7 +45,7 @@ def number(text):
 
 def counters():
     """Access to performance counters: on disk, live, and as an ordinary user and a member of the group get it."""
-    setting = option()[1]
+    path, setting = option()
     params = read("/proc/driver/nvidia/params") or ""
     # The knob and the readout have different names; older drivers show the knob's.
     live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
@@ -51,6 +56,7 @@ def counters():
         as_user = quick if asked("tier") == "quick" else counters_as_user()
     return {
         "on_disk": setting,
+        "by_command_line": path == COMMAND_LINE,
         "live": live.group(1) if live else None,
         "as_user": as_user,
         "as_group": counters_as_group(has_gpu and asked("tier") != "quick"),

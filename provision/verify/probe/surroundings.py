@@ -6,7 +6,7 @@ import platform
 import re
 import shutil
 
-from counters import option
+from counters import COMMAND_LINE, option
 from device import loader_cache
 from run import Unknown, command, read
 from sessions import login_environment, service_environment
@@ -118,6 +118,7 @@ def libraries(paths):
 def initramfs():
     """That file, and the running kernel's initramfs, which holds a copy of it: when each was written."""
     path, kernel = option()[0], platform.release()
+    path = None if path == COMMAND_LINE else path  # which no image holds
     images = ["/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel]
     image = next((name for name in images if os.path.exists(name)), None)
     return {

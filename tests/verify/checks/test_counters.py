@@ -15,6 +15,7 @@ CASES: list[Case] = [
     ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": None}, {}, "fail", "not set, which means 1"),
     ("counters-on-disk", {"counters__on_disk": None}, {"gpu__counters": "admin-only"}, "pass", "not set"),
     ("counters-on-disk", {}, {"gpu__counters": "admin-only"}, "fail", "set to 0"),
+    ("counters-on-disk", {"counters__by_command_line": True}, ROOT, "fail", "=set to 0 by the kernel's command line"),
     ("counters-on-disk", {"counters": {"unknown": "x"}}, {}, "unknown", "x"),
     ("counters-on-disk", {}, GROUP, "fail", "no with-counters"),
     ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": "1", "counters__as_group": MEMBER}, GROUP, "pass", "0000004000000000"),
@@ -121,6 +122,16 @@ TEXTS: list[Text] = [
     ("counters", {"counters__as_group": MEMBER}, GROUP, MEMBERS_ONLY, "set NVreg_RestrictProfilingToAdminUsers=1"),
     ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "refused"}}, GROUP, MEMBERS_ONLY, "570 or later"),
     ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "failed"}}, GROUP, MEMBERS_ONLY, "run the probe as root"),
+    *[
+        ("counters-on-disk", {"counters__by_command_line": True, "counters__as_group": MEMBER}, who, expected, "`update-grub`")
+        for who, expected in (
+            (ROOT, "NVreg_RestrictProfilingToAdminUsers=1 at the next load of the driver"),
+            (
+                GROUP,
+                "NVreg_RestrictProfilingToAdminUsers=1, and with-counters gives members of gpuprov-counters CAP_PERFMON and nothing else",
+            ),
+        )
+    ],
     ("counters-on-disk", {"counters__on_disk": None}, {}, "NVreg_RestrictProfilingToAdminUsers=0 at the next load of the driver", "--role"),
 ]
 

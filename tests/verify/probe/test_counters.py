@@ -31,6 +31,28 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
 
 
 @pytest.mark.parametrize(
+    ("words", "setting"),
+    [
+        ("BOOT_IMAGE=/vmlinuz nvidia.NVreg_RestrictProfilingToAdminUsers=0 quiet", "0"),
+        ('"nvidia.NVreg_RestrictProfilingToAdminUsers=0x0"', "0"),
+        ("nvidia.NVreg_RestrictProfilingToAdminUsers=1 nvidia-current.NVreg_RestrictProfilingToAdminUsers=0", "0"),
+        ("NVreg_RestrictProfilingToAdminUsers=0 xnvidia.NVreg_RestrictProfilingToAdminUsers=0", "1"),
+        ("nvidia.NVreg_RestrictProfilingToAdminUsers=off", "1"),
+    ],
+)
+def test_the_kernels_command_line_comes_after_all_files(probe: Any, tmp_path: Path, monkeypatch: Any, words: str, setting: str) -> None:
+    (tmp_path / "a.conf").write_text("options nvidia NVreg_RestrictProfilingToAdminUsers=1\n")
+    (tmp_path / "cmdline").write_text(words + "\n")
+    monkeypatch.setattr(probe.counters, "MODPROBE", (str(tmp_path),))
+    for module in (probe.counters, probe.surroundings):
+        monkeypatch.setattr(module, "COMMAND_LINE", str(tmp_path / "cmdline"))
+    decides = setting == "0"
+    assert probe.counters.option() == (str(tmp_path / ("cmdline" if decides else "a.conf")), setting)
+    assert probe.counters.counters()["by_command_line"] is decides
+    assert (probe.surroundings.initramfs()["option"] is None) is decides
+
+
+@pytest.mark.parametrize(
     ("line", "setting"),
     [
         ("options nvidia NVreg_RestrictProfilingToAdminUsers=0", "0"),
