@@ -111,6 +111,7 @@ _CHAIN: Final[dict[Action, str]] = {
 }
 RESET_ALL: Final = "reboot: all GPUs and NVSwitches have to be reset together; where it comes again, replace the machine"
 """What to do about a fatal error of an NVSwitch."""
+_RECOVERED: Final = "NVLink recovered by itself: see `nvidia-smi nvlink -e`, and again after a day whether its errors grow"
 _WORST: Final[tuple[Action, ...]] = tuple(_CHAIN)
 
 
@@ -144,5 +145,6 @@ def chain(xid: int) -> str:
 
 def advice(events: Iterable[tuple[int, bool]]) -> str:
     """What the gravest of some XIDs means, and the chain of actions on a cloud machine; with each code whether its line says nonfatal."""
-    code, todo = max(((code, action(code, nonfatal=mild)) for code, mild in events), key=lambda pair: _WORST.index(pair[1]))
-    return f"XID {code}: {meaning(code)}: {_CHAIN[todo]}"
+    code, mild = max(events, key=lambda event: _WORST.index(action(event[0], nonfatal=event[1])))
+    said = _RECOVERED if mild and code in _NVLINK5 else f"{meaning(code)}: {_CHAIN[action(code)]}"
+    return f"XID {code}: {said}"

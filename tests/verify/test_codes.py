@@ -36,7 +36,7 @@ def test_a_code_says_what_it_means_and_one_without_a_meaning_says_that() -> None
         ),
         ([(48, False), (79, False)], "XID 79"),
         ([(79, False), (12, False)], "XID 12: no meaning is published: replace the machine"),
-        ([(149, True), (45, False)], "XID 149: an NVLink 5 failed: look again"),
+        ([(149, True), (45, False)], "XID 149: NVLink recovered by itself: see `nvidia-smi nvlink -e`"),
         (
             [(31, False), (149, True)],
             "XID 31: a kernel touched memory that is not its own (page fault): run the program again; where other",
