@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_the_bound_of_free_space_passes_and_a_byte_less_is_refused(here: Any, mo
 def test_a_dry_run_refuses_and_tells_the_same(here: Any, monkeypatch: pytest.MonkeyPatch, *, check: bool) -> None:
     monkeypatch.setattr(here.module, "package_manager", lambda: "dnf5")
     answer = here.call(check=check)
-    facts = {"pkg_mgr": "dnf5", "sources_elsewhere": [], "sources_keyrings": {}}
+    facts = {"pkg_mgr": "dnf5", "kernel_packages": [], "sources_elsewhere": [], "sources_keyrings": {}}
     assert (answer["changed"], answer["system"], answer["ansible_facts"]) == (False, "ubuntu 24.04", facts)
     assert "the profile is for rocky 9" in here.call(check=check, system="rocky 9")["msg"]
 
@@ -126,6 +127,8 @@ def test_every_reason_of_waiting_and_every_missing_package_is_told(here: Any, mo
     monkeypatch.setattr(here.module, "cloud_init", lambda wait_s: f"cloud-init {wait_s}")
     monkeypatch.setattr(here.module, "package_managers", lambda wait_s: f"apt {wait_s}")
     monkeypatch.setattr(here.module, "without_candidate", lambda names: names)
+    monkeypatch.setattr(here.module, "for_the_kernel", lambda headers, _: ([], False, "no headers" if headers else ""))
+    assert here.call(headers=["a"], modules=True)["msg"].startswith("no repository has a, which"), "one reason of two"
     said = here.call(headers=["a", "b"], given=["c"], by_hand="subscribe")["msg"]
     assert said.startswith("no repository has a and b, which the build of the driver needs")
     assert "; no repository has c: subscribe; " in said
@@ -294,6 +297,102 @@ def test_a_package_without_a_candidate_is_missing(look: Any, programs: Any, monk
     assert look.without_candidate(["x"]) == missing
     monkeypatch.setattr(look.glob, "glob", lambda _: [])
     assert look.without_candidate(["x"]) == [], "no lists yet"
+
+
+# --- a running kernel without headers, with the repositories of this system
+
+RUNNING = "6.1.0-1-cloud-amd64"  # of no repository any more
+
+
+@pytest.fixture
+def kernel(look: Any, programs: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module on a host with these packages in its repositories: apt's answers in apt's words."""
+
+    def on(packages: dict[str, str]) -> Any:
+        lines = [
+            f"'policy {name}') echo '  Candidate: 1';;\n'depends {name}') echo '  Depends: {needs}';;" for name, needs in packages.items()
+        ]
+        programs("apt-cache", 'case "$*" in\n' + "\n".join(lines) + "\nesac")
+        monkeypatch.setattr(look.glob, "glob", lambda _: ["a_Packages"])
+        return look
+
+    return on
+
+
+DEBIAN = {"linux-headers-cloud-amd64": "linux-headers-6.1.0-56-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64": "linux-base"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "headers", "answer"),
+    [
+        ({**DEBIAN, f"linux-headers-{RUNNING}": "x"}, ["linux-headers-cloud-amd64"], ([f"linux-headers-{RUNNING}"], False)),
+        (DEBIAN, ["linux-headers-cloud-amd64"], (["linux-image-6.1.0-56-cloud-amd64"], True)),
+        (
+            {**DEBIAN, "linux-headers-generic": "linux-headers-6.8.0-1"},
+            ["linux-headers-generic", "linux-headers-cloud-amd64"],
+            (["linux-image-6.1.0-56-cloud-amd64"], True),
+        ),
+        (DEBIAN, [], ([], False)),
+    ],
+)
+def test_a_running_kernel_without_headers_gets_them_or_the_newest_image(
+    kernel: Any, packages: dict[str, str], headers: list[str], answer: tuple[list[str], bool]
+) -> None:
+    assert kernel(packages).for_the_kernel(headers, RUNNING) == (*answer, "")
+
+
+def test_a_running_kernel_that_can_have_neither_is_refused_before_anything_is_downloaded(kernel: Any, here: Any) -> None:
+    module = kernel({"linux-headers-cloud-amd64": "linux-headers-6.1.0-56-cloud-amd64"})
+    said = module.for_the_kernel(["linux-headers-cloud-amd64"], RUNNING)[2]
+    assert said == (
+        f"the running kernel {RUNNING} has no headers here, and no repository has linux-headers-{RUNNING}: "
+        "boot a kernel of the system's own repositories"
+    )
+    assert "has no headers here" in here.call(modules=True, headers=["linux-headers-cloud-amd64"])["msg"]
+    assert not here.call(headers=["linux-headers-cloud-amd64"]).get("failed")
+
+
+def test_a_kernel_with_headers_a_stand_in_and_a_host_without_lists_need_nothing(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = kernel(DEBIAN)
+    for there in (f"/lib/modules/{RUNNING}/build/Makefile", "/etc/gpuprov-rehearsal"):
+        monkeypatch.setattr(os.path, "exists", there.__eq__)
+        assert module.for_the_kernel(["linux-headers-cloud-amd64"], RUNNING) == ([], False, "")
+    monkeypatch.setattr(os.path, "exists", lambda _: False)
+    monkeypatch.setattr(module.glob, "glob", lambda _: [])
+    assert module.for_the_kernel(["linux-headers-cloud-amd64"], RUNNING) == ([], False, "")
+
+
+def test_the_image_is_announced_and_reaches_the_role(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(here.module, "for_the_kernel", lambda *_: (["linux-image-9"], True, ""))
+    monkeypatch.setattr(here.module.AnsibleModule, "warn", lambda _, words: told.append(words))
+    assert here.call()["ansible_facts"]["kernel_packages"] == ["linux-image-9"]
+    assert told[0].endswith(": linux-image-9 is installed, and the host is rebooted once if it has a GPU")
+
+
+@pytest.mark.parametrize(
+    ("headers", "has", "answer"),
+    [
+        ("kernel-devel-matched", "kernel-devel-5.14.0-1.x86_64", (["kernel-devel-5.14.0-1.x86_64"], False, "")),
+        ("kernel-devel-matched", "none", (["kernel-0:6.12-9.x86_64"], True, "")),
+        ("kernel6.12-devel", "none", (["kernel6.12-0:6.12-9.x86_64"], True, "")),
+    ],
+)
+def test_dnf_is_asked_for_the_headers_of_the_kernel_too(look: Any, programs: Any, headers: str, has: str, answer: Any) -> None:
+    devel = headers.removesuffix("-matched")
+    newest = f"*'--latest-limit=1 {devel}') echo {devel}-0:6.12-9.x86_64;;"
+    programs("dnf", f"case \"$*\" in\n*'--available {has}') echo {has};;\n{newest}\nesac")
+    assert look.for_the_kernel([headers], "5.14.0-1.x86_64") == answer
+
+
+def test_apt_itself_names_the_image_that_goes_with_the_headers(look: Any) -> None:
+    """The package lists of this machine: the newest kernel of a real Debian or Ubuntu."""
+    flavour = {"debian": "cloud-amd64", "ubuntu": "generic"}[rootfs.system().split()[0]]
+    if look.candidate(f"linux-headers-{flavour}") is not True:
+        pytest.skip("this machine has no package lists")
+    packages, image, problem = look.for_the_kernel([f"linux-headers-{flavour}"], "1.0-of-nobody")
+    assert (image, problem, len(packages)) == (True, "", 1)
+    assert re.fullmatch(rf"linux-image-\d\S+-{flavour}", packages[0])
 
 
 @pytest.mark.parametrize(("answer", "missing"), [("echo x-1", []), ("printf '\\377'", []), ("true", ["x"]), ("exit 1", [])])

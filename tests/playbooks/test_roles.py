@@ -103,3 +103,42 @@ def test_the_mount_unit_is_named_as_systemd_names_it(tmp_path: Path) -> None:
     for number, mount in enumerate(mounts):
         wanted = subprocess.run(["systemd-escape", "-p", "--suffix=mount", mount], check=True, capture_output=True, text=True).stdout
         assert (tmp_path / f"unit-{number}").read_text() == wanted.strip()
+
+
+WITHOUT_SOURCES = """
+mount -t tmpfs none "$1"
+for folder in etc var; do
+  mkdir -p "$1/$folder/upper" "$1/$folder/work"
+  mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$1/$folder/upper,workdir=$1/$folder/work" "/$folder"
+done
+rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize(("role", "asked"), [("nvidia_driver", True), ("base", False)])
+def test_what_the_running_kernel_lacks_is_installed_with_the_driver(tmp_path: Path, role: str, *, asked: bool) -> None:
+    """apt itself is asked, in a mount namespace where it has no sources: it names the package that it does not have."""
+    facts = {
+        "name": "Say what preflight says",
+        "ansible.builtin.set_fact": {"pkg_mgr": "apt", "kernel_packages": ["image-of-nobody"], "cacheable": True},
+    }
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "pre_tasks": [facts],
+        "roles": ["packages"],
+        "vars": {"packages_by_role": {role: ["bash"]}},
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (tmp_path / "space").mkdir()
+    environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path), "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"), "LC_ALL": "C.UTF-8"}
+    environment["ANSIBLE_COLLECTIONS_PATH"] = str(PLAYBOOKS / "collections")
+    program = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
+    program += ["-e", "ansible_python_interpreter=/usr/bin/python3"]
+    apart = ["unshare", "--mount", "sh", "-eu", "-c", WITHOUT_SOURCES, "sh", str(tmp_path / "space"), *program]
+    done = subprocess.run(apart, env=environment, check=False, capture_output=True, text=True)
+    assert ("No package matching 'image-of-nobody'" in done.stdout) is asked, done.stdout + done.stderr
+    assert (done.returncode != 0) is asked, done.stdout

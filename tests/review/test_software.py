@@ -79,6 +79,7 @@ def test_what_stays_is_declared_and_in_no_json() -> None:
         "the root partition and its file system",
         "the data disk (instance-store)",
         "/data",
+        "headers of the running kernel",
     }
     assert set(review().as_dict()["changes"][0]) == {"role", "kind", "target", "says", "undo"}
 

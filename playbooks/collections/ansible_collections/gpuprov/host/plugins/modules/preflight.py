@@ -29,8 +29,9 @@ RETURN = """
 system: {description: The system of this host., returned: always, type: str}
 ansible_facts:
   description: >-
-    The fact `pkg_mgr` as Ansible would gather it; `sources_elsewhere`, files of the host in which entries of these repositories are off;
-    `sources_keyrings`, the keyrings by which the host reads those of the system
+    The fact `pkg_mgr` as Ansible would gather it; `kernel_packages`, the headers of the running kernel or the image of the newest;
+    `sources_elsewhere`, files of the host in which entries of these repositories are off; `sources_keyrings`, the keyrings by which the
+    host reads those of the system
   returned: always
   type: dict
 """
@@ -196,26 +197,58 @@ def warnings():
     return said
 
 
+def printed(argv):
+    """What a package manager prints; None if it cannot be asked, as apt before it has package lists."""
+    if argv[0] == "apt-cache" and not glob.glob("/var/lib/apt/lists/*_Packages*"):
+        return None
+    try:
+        process = subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return None if process.returncode else process.stdout.decode("utf-8", "replace")
+
+
+def candidate(name, how="--whatprovides"):
+    """Whether a repository of this host has a package; None if the host cannot be asked."""
+    if shutil.which("apt-cache"):
+        output = printed(["apt-cache", "policy", name])
+        return None if output is None else "Candidate:" in output and "Candidate: (none)" not in output
+    output = printed(["dnf", "--quiet", "repoquery", how, name])
+    return None if output is None else bool(output.strip())
+
+
 def without_candidate(names):
-    """The packages that no repository of this host has; none if the host has no package lists yet, or cannot be asked."""
-    missing = []
-    for name in names:
-        if shutil.which("apt-cache"):
-            if not glob.glob("/var/lib/apt/lists/*_Packages*"):
-                return []
-            argv = ["apt-cache", "policy", name]
-        else:
-            argv = ["dnf", "--quiet", "repoquery", "--whatprovides", name]
-        try:
-            process = subprocess.run(
-                argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return []
-        output = process.stdout.decode("utf-8", "replace")
-        exists = "Candidate:" in output and "Candidate: (none)" not in output if argv[0] == "apt-cache" else bool(output.strip())
-        missing += [] if exists or process.returncode else [name]
-    return missing
+    """The packages that no repository of this host has."""
+    return [name for name in names if candidate(name) is False]
+
+
+def for_the_kernel(headers, release):
+    """What the running kernel needs beside the headers of the lock, which are those of the newest kernel.
+
+    Returns:
+        packages: its own headers, else the image of the newest kernel, which takes a reboot; none where it has headers.
+        image: whether it is the image.
+        problem: why neither can be; empty if one can, or if the host cannot be asked.
+    """
+    if not headers or os.path.exists("/lib/modules/%s/build/Makefile" % release) or os.path.exists("/etc/gpuprov-rehearsal"):
+        return [], False, ""
+    devel = re.sub(r"-devel.*", "-devel", headers[0])
+    own = "%s-%s" % ("linux-headers" if devel.startswith("linux-") else devel, release)
+    exists = candidate(own, "--available")
+    if exists is not False:
+        return [own] if exists else [], False, ""
+    if own.startswith("linux-"):
+        newest = [name for name in headers if release.endswith(name[len("linux-headers") :])] or headers
+        needed = re.findall(r"Depends: linux-headers-(\d\S+)", printed(["apt-cache", "depends", newest[0]]) or "")
+        image = [name for name in ["linux-image-" + kernel for kernel in needed[:1]] if candidate(name)]
+    else:
+        image = (printed(["dnf", "--quiet", "repoquery", "--latest-limit=1", devel]) or "").replace("-devel-", "-").split()[:1]
+    if image:
+        return image, True, ""
+    problem = "the running kernel %s has no headers here, and no repository has %s: boot a kernel of the system's own repositories"
+    return [], False, problem % (release, own)
 
 
 def main():
@@ -252,17 +285,25 @@ def main():
     if missing:
         names = " and ".join(missing)
         problems.append("no repository has %s, which the build of the driver needs: add the repositories of the system" % names)
-    missing = without_candidate(options["given"])
-    if missing:
-        problems.append("no repository has %s: %s" % (" and ".join(missing), options["by_hand"]))
+    given = without_candidate(options["given"])
+    if given:
+        problems.append("no repository has %s: %s" % (" and ".join(given), options["by_hand"]))
+    packages, image, problem = for_the_kernel(options["headers"] if options["modules"] and not missing else [], os.uname().release)
+    problems += [problem] if problem else []
     elsewhere = Elsewhere(options["repositories"])
     problems += elsewhere.problems
     problems += [reason for reason in (cloud_init(options["wait_s"]), package_managers(options["wait_s"])) if reason]
     if problems:
         module.fail_json(msg="; ".join(problems))
-    for warning in warnings() + elsewhere.taken:
+    reboot = "no repository has the headers of the running kernel %s: %s is installed, and the host is rebooted once if it has a GPU"
+    for warning in warnings() + elsewhere.taken + ([reboot % (os.uname().release, packages[0])] if image else []):
         module.warn(warning)
-    facts = {"pkg_mgr": package_manager(), "sources_elsewhere": elsewhere.files, "sources_keyrings": elsewhere.keyrings}
+    facts = {
+        "pkg_mgr": package_manager(),
+        "kernel_packages": packages,
+        "sources_elsewhere": elsewhere.files,
+        "sources_keyrings": elsewhere.keyrings,
+    }
     module.exit_json(changed=False, system=here, ansible_facts=facts)
 
 
