@@ -33,6 +33,7 @@ FailureKind = Literal[
 ]
 
 _LINE_CHARS: Final = 300
+_LEAST_CHARS: Final = 40  # of a message before the last line of a program
 _REASONS: Final = 3
 # What ansible.builtin.apt puts before apt's own words: the whole command, with every package.
 _COMMAND: Final = re.compile(r"^'/usr/bin/apt-get .*' failed: ")
@@ -41,7 +42,10 @@ _REASON: Final = re.compile(
     r"Error! |Consult /var/lib/dkms/|dpkg: error processing|E: (?!Sub-process|Unable to correct|Some index)|W: GPG error"
     r"|\S+: (?:fatal )?error: |make\[?\d*\]?: \*\*\* |trying to overwrite"
     r"|Problem(?: \d+)?: |- (?:nothing provides|package \S+ |conflicting requests)"
+    r"|\S+ : (?:Pre-?)?(?:Depends|Conflicts|Breaks): |No package \S+ available|All matches were filtered out"
 )
+# Those at the end of a chain, which the other lines follow from.
+_ROOT: Final = re.compile(r"nothing provides|filtered out|trying to overwrite|\S : [A-Z]|\S+: (?:fatal )?error: ")
 _DETAIL_CHARS: Final = 8000
 
 # What the module, or the program behind it, prints; the first pattern that matches wins.
@@ -161,7 +165,7 @@ def failed_task(role: str, task: str, result: Mapping[str, Any], *, run_dir: str
     item = _failed_item(result)
     # A role's own check has failed: its message already says what to do.
     refused = "assertion" in item or "evaluated_to" in item
-    output = "\n".join(str(item.get(key, "")) for key in ("msg", "stderr", "stdout", "module_stderr", "module_stdout"))
+    output = "\n".join(str(item.get(key, "")) for key in ("msg", "stderr", "stdout", "module_stderr", "module_stdout", "failures"))
     kind: FailureKind = "refused" if refused else kind_of(output)
     said = f"{f'role {role}' if role else 'the play'} failed at “{task}”: {_one_line(item)}"
     return _of_kind(kind, said, hint=_hint(kind, run_dir), detail=_detail(item))
@@ -218,21 +222,24 @@ def _failed_item(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _one_line(result: Mapping[str, Any]) -> str:
-    """The reason that a program printed; else the message, and the last line where that adds something. A long text is cut at its end."""
+    """The reason that a program printed; else the message, and the last line where that adds something. It is cut behind the reason."""
     message = _COMMAND.sub("", " ".join(str(result.get("msg") or "").split()))
     streams = [str(result.get(key) or "") for key in ("stderr", "module_stderr", "stdout", "module_stdout")]
-    told = (line.strip() for stream in streams for line in stream.splitlines())
-    if reasons := list(dict.fromkeys(line for line in told if _REASON.match(line)))[:_REASONS]:
-        return _clip("; ".join(reasons if any(message in line for line in reasons) else [*reasons, message]))
+    failures = result.get("failures")  # those of dnf
+    every = [*streams, str(result.get("msg") or ""), *map(str, failures if isinstance(failures, list) else ())]
+    told = dict.fromkeys(line.strip() for text in every for line in text.splitlines())
+    if reasons := sorted(filter(_REASON.match, told), key=lambda line: not _ROOT.search(line))[:_REASONS]:
+        reasons = [line.removeprefix("- ") for line in reasons]
+        return _clip("; ".join(reasons if any(message in line or line in message for line in reasons) else [*reasons, message]))
     output = next(filter(None, streams), "")
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     if last and last not in message:
-        message = f"{message}: {last}" if message else last
+        message = f"{_clip(message, max(_LINE_CHARS - len(last) - 2, _LEAST_CHARS))}: {last}" if message else last
     return _clip(message or "it gave no reason")
 
 
-def _clip(text: str) -> str:
-    return text if len(text) <= _LINE_CHARS else f"{text[: _LINE_CHARS - 1]}…"
+def _clip(text: str, chars: int = _LINE_CHARS) -> str:
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"
 
 
 def _detail(result: Mapping[str, Any]) -> str:

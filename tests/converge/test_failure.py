@@ -116,3 +116,65 @@ def test_the_reason_comes_before_the_command_and_is_not_cut_off() -> None:
     assert reason.startswith("Error! Bad return status for module build on kernel: 6.5.0-1020-aws (x86_64); Consult /var/lib/dkms/nvidia/")
     assert "package-59" not in error.message
     assert "make.log" in error.hint
+
+
+INSTALL = "'/usr/bin/apt-get -y install " + " ".join(f"'package-{n}=1'" for n in range(60)) + "' failed: "
+LIBNVIDIA = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+
+
+@pytest.mark.parametrize(
+    ("result", "reason", "kind"),
+    [
+        # What dnf's solver says ends with the cause (ansible-slurm-appliance 685).
+        (
+            {
+                "msg": "Depsolve Error occurred: \n Problem 1: package nvidia-driver-cuda-3:580.95.05-1.el9.x86_64 requires "
+                "nvidia-kmod-common = 3:580.95.05, but none of the providers can be installed\n  - package nvidia-kmod-common-3:580 from "
+                "gpuprov-nvidia requires nvidia-kmod = 3:580.95.05, but none of the providers can be installed\n  - cannot install the "
+                "best candidate for the job\n  - nothing provides dkms >= 3.1.8 needed by kmod-nvidia-open-dkms-3:580.95.05-1.el9.noarch\n"
+            },
+            "nothing provides dkms >= 3.1.8 needed by kmod-nvidia-open-dkms-3:580.95.05-1.el9.noarch; Problem 1: ",
+            "package-solver",
+        ),
+        # The module dnf has its reasons in a list of their own (rockylinux.org 201).
+        (
+            {
+                "msg": "Failed to install some of the specified packages",
+                "failures": ["No package a available.", "All matches were filtered out by modular filtering for argument: nvidia-driver"],
+            },
+            "All matches were filtered out by modular filtering for argument: nvidia-driver; No package a available.; Failed",
+            "package-solver",
+        ),
+        # The packages that do not fit stand in apt's output, not in its error (deepops 1123).
+        (
+            {
+                "msg": f"{INSTALL}E: Unable to correct problems, you have held broken packages.",
+                "stdout": "The following packages have unmet dependencies:\n nvidia-dkms-580 : Depends: nvidia-kernel-common-580 "
+                "(= 580.95.05) but 580.82.07 is to be installed\n",
+                "stderr": "E: Unable to correct problems, you have held broken packages.\n",
+            },
+            "nvidia-dkms-580 : Depends: nvidia-kernel-common-580 (= 580.95.05) but 580.82.07 is to be installed; E: Unable to correct",
+            "package-conflict",
+        ),
+        (
+            {
+                "msg": f"{INSTALL}E: Sub-process /usr/bin/dpkg returned an error code (1)",
+                "stdout": "dpkg: error processing archive /var/cache/apt/archives/libnvidia-compute-580_580.95.05_amd64.deb (--unpack):\n"
+                f" trying to overwrite '{LIBNVIDIA}', which is also in package libnvidia-compute-535 535.1\n",
+            },
+            f"trying to overwrite '{LIBNVIDIA}', which is also in package libnvidia-compute-535 535.1; dpkg: error processing",
+            "package-conflict",
+        ),
+    ],
+)
+def test_the_end_of_a_chain_of_reasons_comes_first(result: dict[str, object], reason: str, kind: FailureKind) -> None:
+    error = failed_task("packages", "Install the packages", result, run_dir="/run")
+    assert error.message.partition("”: ")[2].startswith(reason)
+    assert error.kind == kind
+
+
+def test_a_long_message_is_cut_and_not_the_last_line_behind_it() -> None:
+    error = failed_task("base", "Wait", {"msg": "x" * 500, "stderr": "more\nERROR: the reason\n"}, run_dir="/run")
+    assert error.message.endswith("x…: ERROR: the reason")
+    assert len(error.message.partition("”: ")[2]) == 300
+    assert failed_task("base", "Wait", {"msg": "x" * 500, "stderr": "y" * 290}, run_dir="/run").message.endswith("x…: " + "y" * 257 + "…")
