@@ -139,20 +139,11 @@ apt-cache policy tmux | sed 's/^/apt: /'
 """
 
 
-@pytest.mark.rehearsal
-@pytest.mark.parametrize("form", [f"deb [signed-by={KEYRING}] {URL}/ /\n", STANZA], ids=["list", "sources"])
-def test_apt_reads_its_sources_after_the_set_up_and_after_an_undo(tmp_path: Path, form: str) -> None:
-    own, key = rootfs.system(), tmp_path / "key.asc"
-    key.write_text("a key\n")
-    name = "cuda-ubuntu2404-x86_64." + ("list" if form.startswith("deb") else "sources")
-    (tmp_path / name).write_text(form)
-    (tmp_path / "space").mkdir()
-    repository: dict[str, Any] = {
-        **OURS,
-        "key": f"file://{key}",
-        "components": [],
-        "fingerprint": "EB693B3035CD5710E231E123A4B469963BF863CC",
-    }
+def set_up(folder: Path, name: str, form: str, repository: dict[str, Any]) -> tuple[list[str], str]:
+    """What is printed by the set-up, by another one, and after an undo, on a host whose only source is this file; and every warning."""
+    own = rootfs.system()
+    (folder / name).write_text(form)
+    (folder / "space").mkdir()
     told = {
         "ansible_become": False,
         "ansible_python_interpreter": "/usr/bin/python3",
@@ -162,22 +153,37 @@ def test_apt_reads_its_sources_after_the_set_up_and_after_an_undo(tmp_path: Path
         "preflight_repositories": [repository],
         "sources_apt": [repository],
     }
-    environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
+    environment = {**os.environ, "ANSIBLE_HOME": str(folder), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(playbooks_dir() / "collections")
     program = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(told)]
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-eu", "-c", PRIVATE, "sh", str(tmp_path / "space"), str(tmp_path / name), *program],
-        cwd=playbooks_dir(),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    apart = ["unshare", "--mount", "sh", "-eu", "-c", PRIVATE, "sh", str(folder / "space"), str(folder / name), *program]
+    done = subprocess.run(apart, cwd=playbooks_dir(), env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    first, again, _, left = re.split("--- (?:again|undo|left)\n", done.stdout)
-    assert f"/etc/apt/sources.list.d/{name} has {URL}/ too: that entry is switched off" in " ".join(done.stderr.split())
     assert "E: " not in done.stderr
+    first, again, _, left = re.split("--- (?:again|undo|left)\n", done.stdout)
     assert "apt: tmux:" in first
-    assert f"URIs: {URL}/\nSuites: /\nSigned-By: /usr/share/keyrings/gpuprov-nvidia.asc" in first
     assert "changed=0" in again
+    return [first, left], " ".join(done.stderr.split())
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("form", [f"deb [signed-by={KEYRING}] {URL}/ /\n", STANZA], ids=["list", "sources"])
+def test_apt_reads_its_sources_after_the_set_up_and_after_an_undo(tmp_path: Path, form: str) -> None:
+    key = tmp_path / "key.asc"
+    key.write_text("a key\n")
+    name = "cuda-ubuntu2404-x86_64." + ("list" if form.startswith("deb") else "sources")
+    locked: dict[str, Any] = {**OURS, "key": f"file://{key}", "components": [], "fingerprint": "EB693B3035CD5710E231E123A4B469963BF863CC"}
+    (first, left), warned = set_up(tmp_path, name, form, locked)
+    assert f"/etc/apt/sources.list.d/{name} has {URL}/ too: that entry is switched off" in warned
+    assert f"URIs: {URL}/\nSuites: /\nSigned-By: /usr/share/keyrings/gpuprov-nvidia.asc" in first
     assert left.startswith(f"{name}\n{form}apt: tmux:")
+
+
+@pytest.mark.rehearsal
+def test_apt_reads_ours_beside_the_systems_own_archive_with_the_other_name_of_its_keyring(tmp_path: Path) -> None:
+    """Debian 13 has one keyring by two names, .gpg and .pgp, which apt takes for two keys."""
+    form = "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: trixie trixie-updates\nComponents: main\nSigned-By: /k/debian.pgp\n"
+    locked: dict[str, Any] = {**SYSTEM, "components": ["contrib"], "fingerprint": None}
+    (first, left), _ = set_up(tmp_path, "debian.sources", form, locked)
+    assert "Components: contrib\nSigned-By: /k/debian.pgp\n" in first
+    assert left.startswith(f"debian.sources\n{form}apt: tmux:")
