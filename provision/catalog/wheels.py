@@ -210,18 +210,8 @@ def _compile(requirements: Sequence[str], python: str, name: str) -> list[dict[s
     with tempfile.TemporaryDirectory() as folder:
         source, lockfile = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
         source.write_text("\n".join(requirements) + "\n")
-        command = [uv_program(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--no-python-downloads"]
-        command += [
-            "--format",
-            "pylock.toml",
-            "--python-version",
-            python,
-            "--python-platform",
-            PLATFORM,
-            str(source),
-            "--output-file",
-            str(lockfile),
-        ]
+        command = [uv_program(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
+        command += ["--python-version", python, "--python-platform", PLATFORM, str(source), "--output-file", str(lockfile)]
         try:
             uv = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=uv_environment())
         except subprocess.TimeoutExpired as error:
@@ -251,5 +241,9 @@ def uv_program() -> str:
 
 
 def uv_environment() -> dict[str, str]:
-    """The user's environment, so that her index, proxy and certificates apply, but without uv's project discovery."""
-    return {name: value for name, value in os.environ.items() if name not in {"UV_PROJECT", "VIRTUAL_ENV"}}
+    """The user's environment, so that her index, proxy and certificates apply, but without uv's project discovery.
+
+    Wheels are resolved and unpacked for a Python that need not be here; uv would fetch it from GitHub.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in {"UV_PROJECT", "VIRTUAL_ENV"}}
+    return kept | {"UV_PYTHON_DOWNLOADS": "never"}

@@ -1,4 +1,4 @@
-"""What the driver's codes mean: the bits of what holds clocks down, and XIDs."""
+"""What the codes of the driver and of CUDA mean: what holds clocks down, errors of NVML and CUDA, XIDs and SXIDs."""
 
 import re
 from collections.abc import Iterable
@@ -60,7 +60,7 @@ _XIDS: Final[dict[Action, dict[int, str]]] = {
     # A program failed, or was hit by a failure; the GPU goes on.
     "restart program": {
         8: "the GPU stopped the work of a program", 11: "a corrupt stream of commands", 13: "an exception in a kernel",
-        25: "an illegal stream of commands", 31: "a kernel touched memory that is not its own (page fault)",
+        25: "an illegal stream of commands", 31: "a page fault: a kernel touched memory that is not its own",
         32: "a corrupt stream of commands", 60: "an exception of the video processor", 69: "an illegal command of a program",
         80: "corrupt data was sent to the GPU", 86: "an exception of the optical flow engine", 94: "an uncorrected memory error, contained",
         139: "an exception of the optical flow engine",
@@ -146,5 +146,4 @@ def chain(xid: int) -> str:
 def advice(events: Iterable[tuple[int, bool]]) -> str:
     """What the gravest of some XIDs means, and the chain of actions on a cloud machine; with each code whether its line says nonfatal."""
     code, mild = max(events, key=lambda event: _WORST.index(action(event[0], nonfatal=event[1])))
-    said = _RECOVERED if mild and code in _NVLINK5 else f"{meaning(code)}: {_CHAIN[action(code)]}"
-    return f"XID {code}: {said}"
+    return f"XID {code}: {_RECOVERED}" if mild and code in _NVLINK5 else f"XID {code} ({meaning(code)}): {_CHAIN[action(code)]}"

@@ -191,6 +191,19 @@ def test_nouveau_is_unloaded_or_takes_a_reboot(rig: Rig, *, busy: bool) -> None:
     assert (rig.call(check=True)["reboot"], loads(rig)) == (False, [])
 
 
+def test_what_a_reboot_did_not_change_takes_no_other_reboot(rig: Rig, tmp_path: Path) -> None:
+    """The file of the role is older than the boot, or younger."""
+    rig.owners = {"nouveau"}
+    rig.host.answers["modprobe --remove nouveau"] = (1, "modprobe: FATAL: Module nouveau is in use.")
+    (tmp_path / "nouveau.conf").touch()
+    rig.modules.monkeypatch.setattr(rig.module, "NOUVEAU", str(tmp_path / "nouveau.conf"))
+    rig.modules.monkeypatch.setattr(rig.module, "UPTIME", str(tmp_path / "uptime"))
+    (tmp_path / "uptime").write_text("3600.00 7000.00\n")
+    assert rig.call()["reboot"] is True
+    (tmp_path / "uptime").write_text("-1.00 0.00\n")
+    assert rig.call()["msg"].startswith(f"nouveau has the card although {tmp_path}/nouveau.conf was there when the host booted")
+
+
 def test_cards_that_are_all_kept_for_virtual_machines_are_named_with_their_owner(rig: Rig) -> None:
     rig.owners = {"vfio-pci"}
     assert rig.call()["msg"].startswith("vfio-pci has every card, for virtual machines: take the cards out of its ids")

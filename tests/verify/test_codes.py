@@ -32,17 +32,17 @@ def test_a_code_says_what_it_means_and_one_without_a_meaning_says_that() -> None
     [
         (
             [(31, False), (79, False), (63, False)],
-            "XID 79: the GPU has fallen off the bus: `sudo reboot`; where it comes again, stop and start",
+            "XID 79 (the GPU has fallen off the bus): `sudo reboot`; where it comes again, stop and start",
         ),
         ([(48, False), (79, False)], "XID 79"),
-        ([(79, False), (12, False)], "XID 12: no meaning is published: replace the machine"),
+        ([(79, False), (12, False)], "XID 12 (no meaning is published): replace the machine"),
         ([(149, True), (45, False)], "XID 149: NVLink recovered by itself: see `nvidia-smi nvlink -e`"),
         (
             [(31, False), (149, True)],
-            "XID 31: a kernel touched memory that is not its own (page fault): run the program again; where other",
+            "XID 31 (a page fault: a kernel touched memory that is not its own): run the program again; where other",
         ),
-        ([(149, False)], "XID 149: an NVLink 5 failed: end what uses the GPU, then `sudo nvidia-smi --gpu-reset`"),
-        ([(63, False)], "XID 63: a row or page of its memory was replaced, see gpu-health: nothing"),
+        ([(149, False)], "XID 149 (an NVLink 5 failed): end what uses the GPU, then `sudo nvidia-smi --gpu-reset`"),
+        ([(63, False)], "XID 63 (a row or page of its memory was replaced, see gpu-health): nothing"),
     ],
 )
 def test_the_gravest_code_decides_what_to_do(events: list[tuple[int, bool]], said: str) -> None:

@@ -30,7 +30,7 @@ _LIBCUDA: Final = "`ldconfig -p | grep libcuda.so` and LD_LIBRARY_PATH show whic
 # What to do about an error of CUDA's that is of the whole GPU or host.
 _CUDA_HINTS: Final = {
     35: "the driver is older than this CUDA needs: a newer one in stack.driver, or an older stack.cuda",
-    46: "another program holds the GPU, or its compute mode is exclusive: see `nvidia-smi`; `nvidia-smi -c 0` shares it again",
+    46: "another program holds the GPU, or its compute mode is exclusive, which `sudo nvidia-smi -c DEFAULT` ends: see `nvidia-smi`",
     100: "CUDA sees no GPU: see CUDA_VISIBLE_DEVICES, and the checks gpu and device-nodes",
     802: "the NVSwitch fabric is not up: see the checks fabric and fabric-on-disk",
     803: f"libcuda is of another version than the loaded module: see the check driver; {_LIBCUDA}",

@@ -157,8 +157,9 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
             f"XID {event.code}{' (nonfatal)' if event.nonfatal else ''} on {gpu}{times}" + (f": {event.last}" if grave == "hard" else "")
         )
     for event in log.switches:
+        times = f", {event.count} times" if event.count > 1 else ""
         grave = switch_gravity(event.code, nonfatal=event.nonfatal)
-        words[grave].append(f"SXID {event.code} on an NVSwitch ({event.pci}), {event.count} times: {event.last}")
+        words[grave].append(f"SXID {event.code} on an NVSwitch ({event.pci}){times}: {event.last}")
     observed = f"{log.source}: " + ("; ".join(words["hard"] + words["soft"] + words["ignored"]) or "none")
     if words["hard"]:
         return fails(expected, observed, f"drain the host; {advice(told) if _is_hard(told) else RESET_ALL}")

@@ -60,7 +60,7 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
     modes = {index: _COMPUTE_MODES[mode] for index, device in enumerate(devices) if (mode := device.compute_mode.value) in _COMPUTE_MODES}
     if modes:
         observed = "; ".join(f"GPU {index}: {words}" for index, words in modes.items())
-        default = f"`sudo nvidia-smi -i {','.join(map(str, modes))} -c DEFAULT`: compute mode lets one program or none use each of them"
+        default = f"`sudo nvidia-smi -i {','.join(map(str, modes))} -c DEFAULT` lets several programs use each of them"
         return (fails if _PROHIBITED in modes.values() else warns)(expected, observed, default)
     if "/dev/nvidia-uvm" not in gpu.modes:
         return warns(expected, "no /dev/nvidia-uvm, without which CUDA does not start", "run `nvidia-modprobe -u -c 0` at boot")

@@ -56,10 +56,14 @@ def _whole(facts: Facts) -> Verdict:
     pending = [str(index) for index, device in enumerate(devices) if device.mig.value == 0 and device.mig_pending.value == 1]
     if not split + pending:
         return not_applicable(_WHOLE)
-    signs = {"is on": split, "is pending, and the next reset or reboot splits it,": pending}
-    observed = "; ".join(f"MIG {words} on GPU {', '.join(where)}" for words, where in signs.items() if where)
+    signs = [f"MIG is on on GPU {', '.join(split)}"] if split else []
+    signs += [f"MIG is pending on GPU {', '.join(pending)}: the next reset or reboot splits it"] if pending else []
     switch = f"`sudo nvidia-smi -i {','.join(split + pending)} -mig 0` while no program uses them"
-    return fails("whole GPUs", observed, f"`gpuprov undo HOST --role mig` where gpuprov split them, else {switch}; or see gpu.mig")
+    return fails(
+        "whole GPUs",
+        "; ".join(signs),
+        f"`gpuprov undo HOST --role mig` where gpuprov split them, else {switch}; or say in gpu.mig how they are split",
+    )
 
 
 def _note(facts: Facts) -> str:

@@ -280,10 +280,10 @@ _ONE: Final = "there is one GPU"
 _ALONE: Final = unless(lambda p: p.gpu.count > 1, _ONE)
 
 
-def _hangs(part: PartFacts, perf: PerfFacts) -> bool:
-    """Whether GPUs that nobody else uses, and that each work by themselves, did not end what they do together."""
-    alone = all(device.gemm.tflops and device.copies.slower_gb_s and not device.others.users for device in perf.devices)
-    return part.reason in _ENDLESS and alone
+def _hangs(part: PartFacts, perf: PerfFacts, count: int) -> bool:
+    """Whether GPUs did not end what they do together, though each of them was seen to work, and no other program uses one."""
+    working = [device for device in perf.devices if device.gemm.tflops and device.copies.slower_gb_s and not device.others.users]
+    return part.reason in _ENDLESS and len(working) == len(perf.devices) == count
 
 
 def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
@@ -299,7 +299,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     orders = ", ".join(f"{name}={value}" for name, value in total.environment.items())
     states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))
     why = f" ({f'ordered {orders}; ' if orders else ''}{states})"
-    if _hangs(total, perf):
+    if _hangs(total, perf, count):
         return fails(gate.expected, f"does not end, though each GPU computes and copies: {total.unknown}{why}", _HANGS)
     if total.bus_gb_s is None:
         return unknown(gate.expected, f"not measured, {total.reason}: {total.unknown}", MEASURE)
@@ -324,7 +324,7 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
         return not_applicable(_ONE)
     expected = f"a batch split over {count} GPUs and gathered again, with the result of one GPU"
     split = perf.data_parallel
-    if _hangs(split, perf):
+    if _hangs(split, perf, count):
         return fails(expected, f"does not end, though each GPU computes and copies: {split.unknown}", _HANGS)
     if split.right is None:
         return unknown(expected, f"not measured, {split.reason}: {split.unknown}", MEASURE)

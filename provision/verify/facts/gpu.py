@@ -57,7 +57,7 @@ class DeviceFacts(HealthReadings, LinkReadings):
 
     @property
     def lost(self) -> str | None:
-        """Why NVML cannot reach this GPU; None where it can, or nobody knows."""
+        """Why NVML cannot reach this GPU; None where it can, or where that was not observed."""
         return LOST.get(self.error.value) if isinstance(self.error.value, int) else None
 
 

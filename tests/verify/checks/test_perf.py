@@ -281,6 +281,13 @@ def test_texts(check: str, changed: dict[str, Any], model: str, expected: str, h
     assert hint in result.hint
 
 
+@pytest.mark.parametrize("check", ["all-reduce", "data-parallel"])
+def test_what_did_not_end_is_no_hang_where_a_gpu_was_not_measured(check: str) -> None:
+    late = good.under_load(gpus=7, total={**LATE, "environment": {}}, split=LATE)
+    asked = good.profile(gpu__model="h200", gpu__count=8, verify={"tier": "perf"})
+    assert [good.finding(check, late, each).outcome for each in (profile(), asked)] == ["fail", "unknown"]
+
+
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize(
     ("check", "low", "outcome"),

@@ -342,13 +342,13 @@ SAID = {
     "Error 802: system not yet initialized": "the checks fabric",
     "CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment": "`nvidia-modprobe -u -c 0`",
     "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).": "the driver is older",
-    "CUDA error: CUDA-capable device(s) is/are busy or unavailable": "`nvidia-smi -c 0`",
+    "CUDA error: CUDA-capable device(s) is/are busy or unavailable": "`sudo nvidia-smi -c DEFAULT`",
     "CUDA initialization: Found no NVIDIA driver on your system.": "CUDA sees no GPU",
     "": "see CUDA_VISIBLE_DEVICES and the driver",
 }
 ERRORS = {
     "cudaErrorInsufficientDriver": "the driver is older",
-    "cudaErrorDevicesUnavailable": "`nvidia-smi -c 0`",
+    "cudaErrorDevicesUnavailable": "`sudo nvidia-smi -c DEFAULT`",
     "cudaErrorNoDevice": "CUDA sees no GPU",
     "cudaErrorSystemNotReady": "the checks fabric",
     "cudaErrorSystemDriverMismatch": "`ldconfig -p | grep libcuda.so`",

@@ -30,12 +30,14 @@ reboot: {description: Whether the installed version can be loaded by a reboot on
 import glob
 import os
 import re
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, must_run, run
 
 DKMS = "/var/lib/dkms"
 ERROR_CHARS = 140
+NOUVEAU, UPTIME = "/etc/modprobe.d/gpuprov-nouveau.conf", "/proc/uptime"
 
 
 def is_locked(name, locks):
@@ -116,6 +118,11 @@ class Driver:
             return True  # it came with a kernel of its own, which the next boot takes
         if running not in ready:
             if next_boot() in ready:
+                if was_there_at_boot("/boot/vmlinuz-" + next_boot()):
+                    self.module.fail_json(
+                        msg="the host booted %s, which has no headers, although %s was there, which has the module: make that one the "
+                        "default of the boot loader, reboot, and run this again" % (running, next_boot())
+                    )
                 return True
             self.module.fail_json(
                 msg="the running kernel %s has no headers here, and the newest kernel that can be booted is %s; "
@@ -123,6 +130,11 @@ class Driver:
                 % (running, next_boot() or "unknown", " and ".join(ready) or "none")
             )
         if "nouveau" in owners and run(["modprobe", "--remove", "nouveau"])[0]:
+            if was_there_at_boot(NOUVEAU):
+                self.module.fail_json(
+                    msg="nouveau has the card although %s was there when the host booted: it is loaded by the initramfs or the kernel's "
+                    "command line; take it out there, reboot, and run this again" % NOUVEAU
+                )
             return True  # it drives the console too; the next boot does not load it
         if owners <= {"vfio-pci", "pci-stub"}:
             self.module.fail_json(
@@ -166,6 +178,13 @@ def next_boot():
     images = [path.partition("vmlinuz-")[2] for path in glob.glob("/boot/vmlinuz-*")]
     images += [os.path.basename(os.path.dirname(path)) for path in glob.glob("/lib/modules/*/vmlinuz")]
     return max(images, key=lambda kernel: [int(part) for part in re.findall(r"\d+", kernel)], default=None)
+
+
+def was_there_at_boot(path):
+    """Whether a file has not changed since the boot, so that another reboot would change nothing."""
+    with open(UPTIME, encoding="ascii") as file:
+        booted_at = time.time() - float(file.read().split()[0])
+    return os.path.exists(path) and os.stat(path).st_ctime < booted_at
 
 
 def log():
