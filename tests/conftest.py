@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()
+    """No `gc.freeze` here: the oldest hypothesis that we admit looks for who holds its random numbers, and a frozen owner is not found."""
     gc.enable()
 
 
