@@ -1,7 +1,9 @@
 """The shell environment: CUDA's binaries on PATH in every kind of session, CUPTI known to the loader. Needs no GPU."""
 
+from collections.abc import Iterable
+
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, dotted, fails, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.sessions import SessionsFacts
 
@@ -34,6 +36,8 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
     if without:
         observed = f"missing in {', '.join(without)}" + (f"; {gap}" if unseen else "")
         return fails(expected, observed, apply("cupti", "sets it up"))
+    if before := _before(sessions, paths):
+        return fails(expected, "; ".join(before), f"put {_BIN} first on that PATH, or remove the package of the other")
     if unseen:
         seen = [session for session, path in paths.items() if path is not None]
         return unknown(expected, f"{gap}; in {', '.join([*seen, 'the loader'])} it is there", "run the check over SSH, on a host with bash")
@@ -41,6 +45,20 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
         observed = "in all others; sudo asks this user for a password, so what it finds was not seen"
         return warns(expected, observed, "run the check as a user whom sudo asks for no password")
     return passes(expected, "in all of them")
+
+
+def _before(sessions: SessionsFacts, paths: Iterable[str]) -> list[str]:
+    """The compilers and profilers that a PATH finds before the right one: the linked toolkit's compiler, the newest profiler."""
+    found = []
+    for words, key in zip(paths, ("login", "ssh", "service"), strict=False):
+        for name, tools in sessions.tools.get(key, {}).items():
+            versions = [dotted(tool.version) if tool.version else () for tool in tools]
+            linked = next((number for number, tool in enumerate(tools) if tool.own), 0)
+            right = linked if name == "nvcc" else versions.index(max(versions))
+            if versions[0] != versions[right]:
+                first, other = (f"{tools[number].path} ({tools[number].version or 'tells no version'})" for number in (0, right))
+                found.append(f"{words} start {first} as {name}, before {other}")
+    return found
 
 
 CHECKS = (Check("cuda-environment", "every kind of session finds CUDA and CUPTI", _environment, role="cupti"),)

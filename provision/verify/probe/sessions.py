@@ -52,15 +52,28 @@ def search_path(lines):
     return ([line[5:] for line in lines or [] if line.startswith("PATH=")] or [None])[-1]
 
 
+def tools(path, linked="/usr/local/cuda"):
+    """The names of CUDA's tools of which a PATH has several programs -> path and version of each, in the order of that PATH."""
+    found, linked = {}, os.path.realpath(linked) + "/"
+    for name in ("nvcc", "ncu", "nsys"):
+        places = [shutil.which(name, path=folder) for folder in (path or "").split(":") if folder.startswith("/")]
+        distinct = {os.path.realpath(place): place for place in reversed(places) if place}  # the first of two names for one file stays
+        for real, place in reversed(list(distinct.items()) if len(distinct) > 1 else []):
+            said = re.search(r"release (\d+\.\d+)|(\d{4}\.\d+[.\d]*)", output([place, "--version"]) or "")
+            version = said and said.group(said.lastindex)
+            found.setdefault(name, []).append({"path": place, "own": real.startswith(linked), "version": version})
+    return found
+
+
 def sessions():
-    """The PATH that each kind of session has, and the folders of the loader's configuration."""
-    return {
+    """The PATH that each kind of session has, what several of one name it finds, and the folders of the loader's configuration."""
+    paths = {
         "login": search_path(login_environment()),
         "ssh": os.environ.get("PATH") if "SSH_CONNECTION" in os.environ else None,
         "service": search_path(service_environment()),
-        "sudo": sudo(),
-        "loader": loader_folders(),
     }
+    several = {session: tools(path) for session, path in paths.items()}
+    return dict(paths, sudo=sudo(), loader=loader_folders(), tools={session: found for session, found in several.items() if found})
 
 
 def loader_folders():

@@ -1,7 +1,17 @@
 """What the checks of sessions say to which facts: a case for each outcome that each can have."""
 
+from typing import Any
+
 from .table import Case, Text, table, texts
 
+
+def tools(*found: tuple[str, str | None], name: str = "nvcc") -> dict[str, Any]:
+    """A login shell's PATH with several programs of one name, in its order."""
+    return {"login": {name: [{"path": path, "own": path.startswith("/usr/local/cuda/"), "version": seen} for path, seen in found]}}
+
+
+LINKED = ("/usr/local/cuda/bin/nvcc", "12.8")
+UBUNTUS = ("/usr/bin/nvcc", "11.5")
 CASES: list[Case] = [
     ("cuda-environment", {}, {}, "pass", ""),
     ("cuda-environment", {"sessions__login": "/usr/bin"}, {}, "fail", "login shells"),
@@ -28,9 +38,43 @@ CASES: list[Case] = [
     ),
     ("cuda-environment", {"sessions__sudo": None}, {}, "unknown", "sudo (the probe did not look)"),
     ("cuda-environment", {"sessions__sudo": {"exists": False, "path": None}}, {}, "pass", "in all of them"),
+    (
+        "cuda-environment",
+        {"sessions__tools": tools(UBUNTUS, LINKED)},
+        {},
+        "fail",
+        "=login shells start /usr/bin/nvcc (11.5) as nvcc, before /usr/local/cuda/bin/nvcc (12.8)",
+    ),
+    ("cuda-environment", {"sessions__tools": tools(LINKED, UBUNTUS)}, {}, "pass", "in all of them"),
+    ("cuda-environment", {"sessions__tools": tools(("/opt/nvcc", "12.8"), LINKED)}, {}, "pass", "in all of them"),
+    ("cuda-environment", {"sessions__tools": tools(("/opt/nvcc", "13.0"), LINKED)}, {}, "fail", "(13.0) as nvcc, before"),
+    ("cuda-environment", {"sessions__tools": tools(("/opt/nvcc", None), LINKED)}, {}, "fail", "(tells no version) as nvcc"),
+    ("cuda-environment", {"sessions__tools": tools(("/a/nvcc", "11.5"), ("/b/nvcc", "12.8"))}, {}, "pass", "in all of them"),
+    (
+        "cuda-environment",
+        {"sessions__tools": tools(("/usr/bin/nsys", "2022.4.2.1"), ("/usr/local/bin/nsys", "2025.3.1.90"), name="nsys")},
+        {},
+        "fail",
+        "/usr/bin/nsys (2022.4.2.1) as nsys, before /usr/local/bin/nsys (2025.3.1.90)",
+    ),
+    (
+        "cuda-environment",
+        {"sessions__tools": tools(("/opt/ncu", "2025.3.1"), ("/usr/local/cuda/bin/ncu", "2024.3.2"), name="ncu")},
+        {},
+        "pass",
+        "in all of them",
+    ),
+    (
+        "cuda-environment",
+        {"sessions__tools": {"service": tools(UBUNTUS, LINKED)["login"]}},
+        {},
+        "fail",
+        "services start /usr/bin/nvcc",
+    ),
 ]
 EVERYWHERE = "/usr/local/cuda/bin on PATH in login shells, SSH commands, services and sudo; CUPTI's folder known to the loader"
 TEXTS: list[Text] = [
+    ("cuda-environment", {"sessions__tools": tools(UBUNTUS, LINKED)}, {}, EVERYWHERE, "first on that PATH"),
     ("cuda-environment", {"sessions__login": "/usr/bin"}, {}, EVERYWHERE, "--role cupti"),
     ("cuda-environment", {"sessions__ssh": None}, {}, EVERYWHERE, "over SSH"),
     ("cuda-environment", {"sessions__sudo__path": None}, {}, EVERYWHERE, "asks for no password"),
