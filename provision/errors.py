@@ -172,7 +172,11 @@ class PermissionRefusedError(CloudError):
     code = "permission-refused"
 
 
-class CapacityError(CloudError):
+class ShortageError(CloudError):
+    """A place gives no machine; another place may."""
+
+
+class CapacityError(ShortageError):
     """The place has no machine of this type now; the next zone may. `elsewhere` are the zones that the cloud itself named as having one."""
 
     code = "no-capacity"
@@ -182,7 +186,7 @@ class CapacityError(CloudError):
         self.elsewhere = elsewhere
 
 
-class QuotaExceededError(CloudError):
+class QuotaExceededError(ShortageError):
     """The account may not have that many; another zone cannot help."""
 
     code = "quota-exceeded"
@@ -198,12 +202,6 @@ class CloudInvalidError(CloudError):
     """The request itself is wrong, whoever asks and wherever."""
 
     code = "cloud-invalid"
-
-
-class RollUnderWayError(CloudInvalidError):
-    """The fleet rolls to another version than the one that is asked for, or goes back from one; nothing was changed."""
-
-    code = "roll-under-way"
 
 
 class CloudUnreachableError(CloudError):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from provision.clouds import base, changes
 from provision.clouds.baked import Recipe
 from provision.clouds.base import TokenSpentError
-from provision.errors import CapacityError, CloudError, CloudUnreachableError, NameTakenError, QuotaExceededError
+from provision.errors import CapacityError, CloudError, CloudUnreachableError, NameTakenError, ShortageError
 from provision.launch import place
 from provision.launch.baked import image_for
 from provision.launch.journal import Journal, Machine, Pending, Record
@@ -18,7 +18,6 @@ from provision.launch.place import Attempt, Option
 from provision.launch.plan import Plan, order
 from provision.structs import MutableStruct, Struct, field, replace
 
-Shortage = CapacityError | QuotaExceededError
 _MOST_TOKENS = 64  # of one place; each one before the last has machines that ended
 
 
@@ -99,7 +98,7 @@ class Attempts(MutableStruct):
         self.ours.patience.rounds(one, for_s=self.request.wait_s, on_step=self.ours.on_step)
 
     def _round(self) -> None:
-        shortages: list[Shortage] = []
+        shortages: list[ShortageError] = []
         try:
             with ThreadPoolExecutor(max_workers=8, thread_name_prefix="clear") as pool:
                 for number, option in enumerate(self.options):
@@ -122,7 +121,7 @@ class Attempts(MutableStruct):
             self.give_up(nowhere)
             raise nowhere
 
-    def _try(self, option: Option) -> Shortage | None:
+    def _try(self, option: Option) -> ShortageError | None:
         handle = self.ours.handle((option.cloud, option.region))
         opt_in = ", an opt-in region" if option.first.opt_in else ""
         everything = self.request.minimum == self.request.count
@@ -263,7 +262,7 @@ class Attempts(MutableStruct):
             self.ours.on_step(f"{option.region}: no machine, trying the next place")
             pool.submit(self.ours.clear, self.record, {pair} & self.unneeded())
 
-    def _nowhere(self, shortages: Sequence[Shortage]) -> CloudError:
+    def _nowhere(self, shortages: Sequence[ShortageError]) -> CloudError:
         """The error when no place has a machine: no capacity if one place answered that, because waiting can help then."""
         last = next((r for r in reversed(shortages) if isinstance(r, CapacityError)), shortages[-1])
         outcomes = dict.fromkeys(f"{a.zone or a.region} {a.instance_type}: {a.outcome}" for a in self.rows if a.outcome != "adopted")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from provision import clouds
 from provision.clouds import base
 from provision.clouds.base import TokenSpentError
-from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
+from provision.errors import CloudError, NameTakenError, ProfileMismatchError, ShortageError
 from provision.host.hostkeys import fresh_private_key
 from provision.launch import place
 from provision.launch.attempts import Attempts, LaunchRequest
@@ -174,7 +174,7 @@ class Launcher(MutableStruct):
         self.on_step(f"an earlier run was cut off at {option}: repeating its request")
         try:
             work.attempt(option, pending)
-        except (CapacityError, QuotaExceededError, TokenSpentError) as error:
+        except (ShortageError, TokenSpentError) as error:
             what = "its machine has ended" if isinstance(error, TokenSpentError) else "it made no machine"
             self.on_step(f"{what}: trying the places in their order")
 

@@ -15,7 +15,7 @@ from provision.errors import (
     GpuprovError,
     PriceOverLimitError,
     PriceUnknownError,
-    QuotaExceededError,
+    ShortageError,
     UsageError,
 )
 from provision.launch.edits import nearest_edits
@@ -177,9 +177,7 @@ def refused(message: str, places: Sequence[PlannedPlace], edits: str = "") -> Gp
     return CloudUnsupportedError(text, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
 
 
-def try_zones(
-    option: Option, *, ask: Callable[[str], int], all_zones: Callable[[], list[str]]
-) -> CapacityError | QuotaExceededError | None:
+def try_zones(option: Option, *, ask: Callable[[str], int], all_zones: Callable[[], list[str]]) -> ShortageError | None:
     """Try one option: first without a zone where the cloud chooses, then each zone once, beginning with the zones a cloud suggests.
 
     Args:
@@ -192,7 +190,7 @@ def try_zones(
         together they still have too few.
     """
     queue, visited = list(option.zones) or [""], set[str]()
-    last: CapacityError | QuotaExceededError | None = None
+    last: ShortageError | None = None
     while queue:
         zone = queue.pop(0)
         visited.add(zone)
@@ -200,10 +198,10 @@ def try_zones(
         try:
             if ask(zone) == 0:
                 return None
-        except QuotaExceededError as error:
-            return error  # of the region: another zone cannot help
         except CapacityError as error:
             last, suggestions = error, error.elsewhere
+        except ShortageError as error:
+            return error  # of the region: another zone cannot help
         if not zone:
             queue = all_zones()
         first = [z for z in suggestions if not option.zones or z in option.zones]  # never a zone outside the signed profile

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from provision import clouds, paths
 from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, Waves
+from provision.clouds.refusals import RollUnderWayError
 from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
 from provision.errors import (
     CloudUnreachableError,
@@ -17,7 +18,6 @@ from provision.errors import (
     NameTakenError,
     PolicyViolatedError,
     ProfileInvalidError,
-    RollUnderWayError,
     UsageError,
 )
 from provision.launch import lifecycle, place

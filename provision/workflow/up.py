@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from provision import clouds, paths
 from provision.clouds.baked import Recipe
 from provision.clouds.base import Instance
-from provision.clouds.guardrails import HostKeysBlockedError
+from provision.clouds.refusals import HostKeysBlockedError
 from provision.concurrent import run_until
 from provision.errors import InstanceLostError, UsageError
 from provision.host.reach import wait_ready

@@ -15,6 +15,7 @@ from provision import clouds
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.clouds.base import Instance
+from provision.clouds.refusals import AccountRefusedError
 from provision.errors import (
     CapacityError,
     CloudInvalidError,
@@ -202,7 +203,7 @@ def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launch
         ("GetParameter", "ParameterNotFound", ImageNotFoundError, ""),
         ("RunInstances", "InvalidAMIID.NotFound", ImageNotFoundError, ""),
         ("DescribeInstances", "RequestExpired", CredentialsExpiredError, ""),
-        ("DescribeInstances", "OptInRequired", PermissionRefusedError, HK),
+        ("DescribeInstances", "OptInRequired", AccountRefusedError, HK),
         ("RunInstances", "InvalidParameterValue", CloudInvalidError, ""),
         ("RunInstances", "RequestLimitExceeded", ThrottledError, ""),
     ],

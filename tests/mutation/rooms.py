@@ -80,7 +80,13 @@ ROOMS = {
     ),
     "measured": Room(
         ("provision/verify/bench/verdict.py", "provision/verify/codes.py", "provision/verify/checks/bench.py"),
-        ("tests/verify/bench/test_verdict.py", "tests/verify/checks/test_bench.py", "tests/verify/checks/test_health.py"),
+        (
+            "tests/verify/bench/test_verdict.py",
+            "tests/verify/checks/test_bench.py",
+            "tests/verify/checks/test_health.py",
+            "tests/verify/checks/test_stack.py",
+            "tests/verify/test_codes.py",
+        ),
     ),
     "counters": Room(
         ("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",), imported_from="provision/verify/probe"

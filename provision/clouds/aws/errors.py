@@ -10,6 +10,7 @@ import botocore.exceptions as boto
 
 from provision.clouds.aws import data, guardrails
 from provision.clouds.base import NotSetUpError, TokenSpentError
+from provision.clouds.refusals import AccountRefusedError, MachineRefusedError, RegionRefusedError, sentence
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -33,54 +34,73 @@ _HINTS: Final[dict[type[CloudError], str]] = {
         "correct the profile's os, or choose a region that has the image; if it has it, ask whether Allowed AMIs admit its owner"
     ),
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
-    CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be asked",
+    CloudInvalidError: "`gpuprov -v` shows the whole answer, and `gpuprov plan --profile …` what would be asked",
+    AccountRefusedError: "do what AWS says there, as the owner of the account, then run the same command again; or name another account",
+    RegionRefusedError: "add another region to the profile's places, or wait where AWS says so",
+    MachineRefusedError: "`gpuprov ls` shows the machine; change there what AWS names, then run the same command again",
     TokenSpentError: "run the same command again; it asks under another token",
 }
 # Which code is which failure: docs/sources/clouds.md §10.5; their messages and HTTP status: docs/sources/emulators.md §A; the others:
-# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html. `Unsupported`: the zone does not have the type.
-_CODES_OF: Final[dict[type[CloudError], str]] = {
-    CapacityError: """
-        InsufficientInstanceCapacity InsufficientHostCapacity InsufficientReservedInstanceCapacity InsufficientCapacity
-        InsufficientAddressCapacity InsufficientVolumeCapacity InsufficientFreeAddressesInSubnet UnfulfillableCapacity Unsupported
-        SpotMaxPriceTooLow ReservationCapacityExceeded
-    """,
-    QuotaExceededError: """
-        VcpuLimitExceeded InstanceLimitExceeded InstanceCreditSpecification.LimitExceeded MaxSpotInstanceCountExceeded
-        VolumeLimitExceeded MaxIOPSLimitExceeded SecurityGroupLimitExceeded SecurityGroupsPerInterfaceLimitExceeded
-        RulesPerSecurityGroupLimitExceeded AddressLimitExceeded NetworkInterfaceLimitExceeded VpcLimitExceeded
-        ResourceCountLimitExceeded
-    """,
-    ThrottledError: """
-        RequestLimitExceeded Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException
-        TooManyRequestsException SlowDown BandwidthLimitExceeded
-    """,
-    PermissionRefusedError: """
-        UnauthorizedOperation AccessDenied AccessDeniedException OptInRequired PendingVerification Blocked OperationNotPermitted
-        DryRunOperation.Unauthorized
-    """,
-    CredentialsExpiredError: """
-        ExpiredToken ExpiredTokenException RequestExpired InvalidToken
-    """,
-    CredentialsMissingError: """
-        AuthFailure InvalidClientTokenId MissingAuthenticationToken UnrecognizedClientException SignatureDoesNotMatch
-        IncompleteSignature
-    """,
-    ImageNotFoundError: """
-        InvalidAMIID.NotFound InvalidAMIID.Malformed InvalidAMIID.Unavailable InvalidAMIName.NotFound ParameterNotFound
-        ParameterVersionNotFound
-    """,
-    TokenSpentError: """
-        IdempotentInstanceTerminated IdempotentParameterMismatch
-    """,
-    CloudUnreachableError: """
-        InternalError InternalFailure InternalServerError ServerInternal ServiceUnavailable Unavailable
-    """,
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html. `Unsupported`: the zone does not have the type. Patterns as
+# fnmatch has them; the first that fits counts.
+_CODES: Final[dict[type[CloudError], tuple[str, ...]]] = {
+    CapacityError: (
+        *("Insufficient*Capacity", "InsufficientCapacityOnHost", "InsufficientFreeAddressesInSubnet", "UnfulfillableCapacity"),
+        *("Unsupported", "SpotMaxPriceTooLow", "ReservationCapacityExceeded", "VolumeTypeNotAvailableInZone", "InvalidZone.NotFound"),
+    ),
+    ThrottledError: (
+        *("RequestLimitExceeded", "Throttling*", "*ThrottledException", "RequestThrottled", "TooManyRequestsException", "SlowDown"),
+        *("BandwidthLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "PriorRequestNotComplete"),
+    ),
+    # A default network that somebody has deleted, or that a new region never had; a verification takes up to four hours, region by region.
+    RegionRefusedError: ("VPCIdNotSpecified", "DefaultVpcDoesNotExist", "MissingInput", "PendingVerification"),
+    AccountRefusedError: ("OptInRequired", "Blocked", "AccountDisabled", "AccountProblem", "NotSignedUp"),
+    MachineRefusedError: ("OperationNotPermitted", "UnsupportedOperation", "IncorrectInstanceState", "IncorrectState"),
+    CloudInvalidError: ("TagLimitExceeded",),
+    QuotaExceededError: ("*LimitExceeded", "LimitExceededException", "MaxSpotInstanceCountExceeded"),
+    PermissionRefusedError: ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "DryRunOperation.Unauthorized"),
+    CredentialsExpiredError: (
+        *("ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidToken", "RequestTimeTooSkewed", "InvalidSignatureException"),
+        *("ForbiddenException", "UnauthorizedException", "InvalidIdentityToken"),  # of the login, where AWS gives out its tokens
+    ),
+    CredentialsMissingError: (
+        *("AuthFailure", "InvalidClientTokenId", "MissingAuthenticationToken", "UnrecognizedClientException", "SignatureDoesNotMatch"),
+        "IncompleteSignature",
+    ),
+    ImageNotFoundError: ("InvalidAMIID.*", "InvalidAMIName.NotFound", "ParameterNotFound", "ParameterVersionNotFound"),
+    TokenSpentError: ("IdempotentInstanceTerminated", "IdempotentParameterMismatch"),
+    CloudUnreachableError: (
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "ServerInternal",
+        "ServiceUnavailable",
+        "Unavailable",
+    ),
 }
-_CODES: Final = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
+# The key of the profile that a code is about.
+_KEYS: Final = {
+    "InvalidSubnet*": "network.subnet",
+    "InvalidInstanceType*": "places: instance_type",
+    "InvalidBlockDeviceMapping": "disks",
+    "InvalidVolume*": "disks",
+    "Tag*": "tags",
+    "InvalidTag*": "tags",
+    "InvalidPlacementGroup*": "places: capacity",
+    "*CapacityReservation*": "places: capacity",
+    "*IamInstanceProfile*": "places: identity",
+}
+# A signature holds the time at which it was made, and AWS refuses those of another time; so it does where a secret key is wrong.
+_CLOCKS: Final = frozenset({"RequestExpired", "RequestTimeTooSkewed", "InvalidSignatureException", "SignatureDoesNotMatch"})
+_CLOCK: Final = "; first compare `date -u` here with the time of day: AWS refuses a clock that is five minutes off"
 # The market of each quota of vCPUs. EC2's message does not name the quota; the catalog knows which one limits the type.
 _VCPU_QUOTAS: Final = {"VcpuLimitExceeded": "on-demand", "InstanceLimitExceeded": "on-demand", "MaxSpotInstanceCountExceeded": "spot"}
 # EC2 names the missing action, which may differ from the call's: RunInstances with tags needs ec2:CreateTags as well.
 _MISSING_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)")
+# What AWS adds for whoever may decode it: too long for a message, and of use only whole.
+_ENCODED: Final = re.compile(r" *Encoded authorization failure message: *\S+")
+_DECODE: Final = "; `gpuprov -v` shows AWS's encoded reason, which `aws sts decode-authorization-message --encoded-message …` reads"
+_LONGEST: Final = 5000
 # "You can currently get g4dn.xlarge capacity by not specifying an Availability Zone in your request or choosing us-east-1b, us-east-1c."
 _CHOOSING: Final = re.compile(r"\bchoosing ((?:[a-z]{2}(?:-[a-z]+)+-\d[a-z](?:, (?:or )?| or )?)+)")
 _ZONE: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b")
@@ -91,6 +111,13 @@ class NotOfAwsError(boto.BotoCoreError):  # type: ignore[misc]  # botocore is no
     """What came back is not AWS's: a page of somebody else, or a part of an answer."""
 
     fmt = "the answer is not AWS's: {what}"
+
+
+_NO_ANSWER: Final = (boto.HTTPClientError, boto.ConnectionError, boto.IncompleteReadError, boto.ChecksumError, NotOfAwsError)
+_LOGIN: Final = (
+    *(boto.LoginError, boto.SSOError, boto.TokenRetrievalError, boto.CredentialRetrievalError, boto.MetadataRetrievalError),
+    *(boto.RefreshWithMFAUnsupportedError, boto.NoAuthTokenError, boto.UnknownCredentialError),
+)
 
 
 def is_refusal(error: BaseException, *codes: str) -> bool:
@@ -126,50 +153,57 @@ def classify(error: boto.BotoCoreError | boto.ClientError, *, action: str, regio
     if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound):
         kind = NotSetUpError if isinstance(error, boto.NoCredentialsError) else CredentialsMissingError
         return kind("no AWS credentials were found", hint=_HINTS[CredentialsMissingError], detail=str(error))
-    if isinstance(
-        error,
-        boto.TokenRetrievalError | boto.SSOTokenLoadError | boto.UnauthorizedSSOTokenError | boto.CredentialRetrievalError,
-    ):
-        return CredentialsExpiredError("the AWS login has expired", hint=_HINTS[CredentialsExpiredError], detail=str(error))
-    return CloudUnreachableError(
-        f"AWS did not answer {action} in {region}",
-        hint=_HINTS[CloudUnreachableError],
-        detail=f"{type(error).__name__}: {error}",
-    )
+    if isinstance(error, boto.ParamValidationError):
+        raise error  # a defect of ours: botocore's own model refuses the request
+    detail, said = f"{type(error).__name__}: {error}", sentence(str(error))
+    if isinstance(error, _NO_ANSWER):
+        return CloudUnreachableError(f"AWS did not answer {action} in {region}", hint=_HINTS[CloudUnreachableError], detail=detail)
+    if isinstance(error, _LOGIN):
+        return CredentialsExpiredError(f"the AWS login has expired or failed: {said}", hint=_HINTS[CredentialsExpiredError], detail=detail)
+    hint = "correct AWS's configuration on this machine: ~/.aws/config, or the variables whose names begin with AWS_"
+    return CredentialsMissingError(f"botocore cannot use its configuration for {action} in {region}: {said}", hint=hint, detail=detail)
+
+
+def _kind_of(code: str, action: str, status: int) -> type[CloudError]:
+    kind = next((kind for kind, codes in _CODES.items() if any(fnmatchcase(code, each) for each in codes)), None)
+    if kind is None:
+        return CloudUnreachableError if status >= _SERVER_ERROR or code.isdigit() else CloudInvalidError
+    return CloudInvalidError if kind is MachineRefusedError and action == "ec2:RunInstances" else kind
 
 
 def _of_answer(error: boto.ClientError, action: str, region: str, instance_type: str) -> CloudError:
     code = _code_of(error)
-    message = re.sub(r"\s+", " ", str(error.response.get("Error", {}).get("Message", "")))
-    summary = message[:300]
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    kind = _CODES.get(code)
-    if kind is None:
-        kind = CloudUnreachableError if status >= _SERVER_ERROR or code.isdigit() else CloudInvalidError
-    detail, hint = f"{code}: {summary}", _HINTS.get(kind, "")
+    message = " ".join(str(error.response.get("Error", {}).get("Message", "")).split())
+    said = sentence(_ENCODED.sub("", message)) or code
+    kind = _kind_of(code, action, error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    detail, hint = f"{code}: {message[:_LONGEST]}", _HINTS.get(kind, "")
     if kind is CapacityError:
-        return CapacityError(f"{action} in {region}: {summary or code}", hint=hint, detail=detail, elsewhere=_elsewhere(message))
+        return CapacityError(f"{action} in {region}: {said}", hint=hint, detail=detail, elsewhere=_elsewhere(message))
+    text = f"{action} in {region}: {said}"
     if kind is PermissionRefusedError:
         required = _MISSING_ACTION.search(message)
-        text = f"AWS refuses {required[1] if required else action} in {region} to these credentials ({code})"
+        text = f"AWS refuses {required[1] if required else action} in {region} to these credentials ({code}): {said}"
         denied = guardrails.denied_by(message)
         if denied:
-            text = f"a {denied} denies {required[1] if required else action} in {region} ({code})"
+            text = f"a {denied} denies {required[1] if required else action} in {region} ({code}): {said}"
             hint = guardrails.DENIED_HINT
+        hint += _DECODE if _ENCODED.search(message) else ""
     elif kind is QuotaExceededError:
         hint = _quota_hint(code, instance_type)
-        text = f"the account's quota in {region} is too small: {summary or code}"
+        text = f"the account's quota in {region} is too small: {said}"
     elif kind is CredentialsMissingError:
         # A region that the account has not enabled answers so to credentials that are good everywhere else.
         hint = f"check the credentials (`aws sts get-caller-identity`); if they work elsewhere, enable {region} for the account"
-        text = f"AWS does not know these credentials in {region} ({code})"
+        text = f"AWS does not know these credentials in {region} ({code}): {said}"
+    elif kind is AccountRefusedError:
+        text = f"AWS refuses {action} in {region} to the whole account ({code}): {said}"
     elif kind is CloudUnreachableError:
-        text = f"AWS failed to answer {action} in {region} ({code})"
+        text = f"AWS failed to answer {action} in {region} ({code}): {said}"
     elif kind is CloudInvalidError:
-        text = f"AWS does not accept {action} in {region}: {code}: {summary}"
-    else:
-        text = f"{action} in {region}: {summary or code}"
-    return kind(text, hint=hint, detail=detail)
+        text = f"AWS does not accept {action} in {region}: {code}: {said}"
+        key = next((key for pattern, key in _KEYS.items() if fnmatchcase(code, pattern)), "")
+        hint = f"correct `{key}` in the profile; {hint}" if key else hint
+    return kind(text, hint=hint + (_CLOCK if code in _CLOCKS else ""), detail=detail)
 
 
 def _elsewhere(message: str) -> tuple[str, ...]:

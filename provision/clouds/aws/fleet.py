@@ -17,8 +17,11 @@ from provision.clouds.aws.requests import resource_name
 from provision.clouds.claim import taken
 from provision.clouds.fleet import MOST_EVIDENCE, FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves, content_of, newest
 from provision.clouds.polling import poll
+from provision.clouds.refusals import RollUnderWayError
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError, RollUnderWayError
+from provision.errors import (
+    CloudInvalidError,
+)
 
 _GROUP: Final = "AutoScalingGroupName"
 _FORWARD: Final = {"Pending", "InProgress", "Baking"}

@@ -3,14 +3,22 @@
 import datetime as dt
 import time
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import disk_key
+from provision.clouds.aws import disk_key, removal
 from provision.clouds.aws.answers import instances_of
 from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
-from provision.errors import DiskKeyRefusedError, InstanceLostError
+from provision.clouds.refusals import MachineRefusedError, sentence
+from provision.errors import (
+    CapacityError,
+    DiskKeyRefusedError,
+    InstanceLostError,
+    QuotaExceededError,
+    ShortageError,
+)
 from provision.structs import replace
 
 # EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
@@ -23,6 +31,8 @@ _UNSEEN_S: Final = 20.0
 _INTERNAL: Final = "Client.InternalError"
 _OF_KEYS: Final = "Client.InvalidKMSKey."
 _STARTS_S: Final = 120.0
+# hashicorp/terraform#2564, ansible/ansible#29631 and cloudfoundry/bosh-aws-cpi-release#46 saw launches end so that EC2 had accepted.
+_SHORTAGES: Final[dict[str, type[ShortageError]]] = {"Server.Insufficient*": CapacityError, "Client.*LimitExceeded": QuotaExceededError}
 
 
 def _now(api: AwsRegionApi, ids: Iterable[str]) -> list[base.Instance]:
@@ -58,8 +68,9 @@ def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, time
 
 def _not_up(api: AwsRegionApi, instance: base.Instance, state: str) -> InstanceLostError:
     raws = api.instances([{"Name": "instance-id", "Values": [instance.id]}]) if state in {*ENDED, "stopped"} else []
-    code = next((_reason_of(raw) for raw in raws), "")
-    msg = f"instance {instance.id} of {instance.name!r} does not run in {api.region}: it is {state}{f' ({code})' if code else ''}"
+    code, said = next(((_reason_of(raw), str(raw.get("StateReason", {}).get("Message", ""))) for raw in raws), ("", ""))
+    why = f" ({code})" + (f": {sentence(said)}" if said else "") if code else ""
+    msg = f"instance {instance.id} of {instance.name!r} does not run in {api.region}: it is {state}{why}"
     hint = f"`gpuprov down {instance.group}` removes what remains; then run `gpuprov up` again"
     if _is_of_a_key(code):
         hint = f"{_needs('the key of its disks, or the one that the account encrypts all volumes with,')}; {hint}"
@@ -88,7 +99,15 @@ def _until_stopped(api: AwsRegionApi, ids: Sequence[str], *, timeout_s: float) -
 
 
 def stop(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
-    """Stop them and wait until they are stopped."""
+    """Stop them and wait until they are stopped.
+
+    Raises:
+        MachineRefusedError: one is a spot machine, which was asked for once, and EC2 stops none of these.
+    """
+    spot = next((i for i in instances if i.market == "spot"), None)
+    if spot is not None:
+        msg = f"{spot.id} of {spot.name!r} is a one-time spot machine, which EC2 can only end, not stop"
+        raise MachineRefusedError(msg, hint=f"`gpuprov down {spot.group}` ends it, and what is on its disks; copy that first")
     to_stop = [i.id for i in instances if i.state not in {"stopped", "stopping"}]
     if to_stop:
         with cloud_errors("ec2:StopInstances", api.region):
@@ -136,22 +155,27 @@ def _needs(keys: str) -> str:
 
 
 def check_started(api: AwsRegionApi, order: base.Order, instances: Sequence[base.Instance]) -> None:
-    """Where the disks have a key of their own, wait until EC2 has tried it.
+    """Wait until EC2 has tried to start them: it accepts a launch before it knows of its room, of the volumes' limit, and of their key.
 
     Raises:
-        DiskKeyRefusedError: an instance ended because of the key.
+        CapacityError, QuotaExceededError: an instance ended for lack of room, or at a limit; then none of them is left.
+        DiskKeyRefusedError: an instance ended because of the key of its disks.
     """
     keys = " or ".join(disk_key.in_use(order, api.region))
-    if not keys:
-        return
     ids = [instance.id for instance in instances]
 
     def settled(raws: list[dict[str, Any]]) -> bool:
         states = [str(raw["State"]["Name"]) for raw in raws]
         return any(state in ENDED for state in states) or (len(states) == len(ids) and "pending" not in states)
 
-    for raw in poll_ec2(lambda: api.instances([{"Name": "instance-id", "Values": ids}]), settled, timeout_s=_STARTS_S):
-        code = _reason_of(raw)
-        if raw["State"]["Name"] in ENDED and _is_of_a_key(code):
+    raws = poll_ec2(lambda: api.instances([{"Name": "instance-id", "Values": ids}]), settled, timeout_s=_STARTS_S)
+    for raw in (raw for raw in raws if raw["State"]["Name"] in ENDED):
+        code, said = _reason_of(raw), str(raw.get("StateReason", {}).get("Message", ""))
+        if keys and _is_of_a_key(code):
             msg = f"EC2 could not use the key {keys} for the disks: {raw['InstanceId']} in {api.region} ended while it started ({code})"
-            raise DiskKeyRefusedError(msg, hint=_needs(keys), detail=str(raw["StateReason"].get("Message", "")))
+            raise DiskKeyRefusedError(msg, hint=_needs(keys), detail=said)
+        for pattern, kind in _SHORTAGES.items():
+            if fnmatchcase(code, pattern):
+                removal.terminate(api, ids)
+                msg = f"{raw['InstanceId']} in {api.region} ended while it started: {sentence(said) or code}"
+                raise kind(msg, hint="try again later, or add another zone, region or instance type to the profile's places", detail=code)

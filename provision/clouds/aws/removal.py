@@ -11,8 +11,11 @@ from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.firewall import groups_named, launch_of
+from provision.clouds.refusals import MachineRefusedError
 from provision.concurrent import at_once
-from provision.errors import InstanceLostError
+from provision.errors import (
+    InstanceLostError,
+)
 from provision.structs import Struct
 
 
@@ -154,7 +157,7 @@ def _remove_kind(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
     if kind is _FLEET:
         _end_fleets(api, ids)
     elif kind is _INSTANCE:
-        _terminate(api, ids)
+        terminate(api, ids)
     elif kind.waits:
         _clear(api, kind, ids)
     else:
@@ -177,17 +180,23 @@ def _end_fleets(api: AwsRegionApi, names: Sequence[str]) -> None:
     _until_none(api, remaining)
 
 
-def _terminate(api: AwsRegionApi, ids: Sequence[str]) -> None:
+def terminate(api: AwsRegionApi, ids: Sequence[str]) -> None:
     """Terminate instances and wait until EC2 shows them as terminated, or no longer shows them."""
 
-    def terminate(*some: str) -> dict[str, Any] | None:
+    def end(*some: str) -> dict[str, Any] | None:
         return unless_refused(lambda: api.ec2.terminate_instances(InstanceIds=list(some)), _NOT_FOUND)
 
-    with cloud_errors("ec2:TerminateInstances", api.region):
-        # EC2 refuses the whole call for one id that it no longer knows.
-        if terminate(*ids) is None:
-            for instance_id in ids:
-                terminate(instance_id)
+    try:
+        with cloud_errors("ec2:TerminateInstances", api.region):
+            # EC2 refuses the whole call for one id that it no longer knows.
+            if end(*ids) is None:
+                for instance_id in ids:
+                    end(instance_id)
+    except MachineRefusedError as error:
+        protected = next((each for each in ids if each in error.message), "ID")
+        change = f"aws ec2 modify-instance-attribute --region {api.region} --instance-id {protected} --no-disable-api-termination"
+        error.hint = f"it runs on: `{change}` takes the protection off; then run the same command again"
+        raise
 
     def remaining() -> list[str]:
         instances = api.instances([{"Name": "instance-id", "Values": list(ids)}])

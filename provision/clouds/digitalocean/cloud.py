@@ -27,6 +27,7 @@ from provision.errors import (
     HostKeyUnknownError,
     InstanceNotFoundError,
     QuotaExceededError,
+    ShortageError,
 )
 
 _TAGS_S: Final = 15.0
@@ -94,7 +95,7 @@ class DigitalOceanCloud:
                 continue
             try:
                 made[name] = self._create(order, host, request)
-            except (CapacityError, QuotaExceededError) as error:
+            except ShortageError as error:
                 if len(made) >= order.minimum:
                     return
                 self._discard([instance_of(raw, order.tags) for raw in made.values()])

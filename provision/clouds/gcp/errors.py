@@ -16,6 +16,7 @@ from google.protobuf.json_format import ParseError
 from requests import RequestException  # Google's REST transport lets these through
 
 from provision.clouds.gcp import guardrails
+from provision.clouds.refusals import AccountRefusedError, MachineRefusedError, RegionRefusedError, sentence
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -32,7 +33,11 @@ from provision.errors import (
 
 LOGIN: Final = "log in with `gcloud auth application-default login` and name a project in GOOGLE_CLOUD_PROJECT"
 _REFUSED, _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _PRECONDITION, _TOO_MANY, _SERVER_ERROR = 400, 401, 403, 404, 409, 412, 429, 500
-_SUMMARY_LENGTH = 300
+
+
+class NotReadyError(ThrottledError):
+    """Something else is being done to what the call is about, such as its network; the same call is accepted a little later."""
+
 
 # Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
 # §10.5. The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
@@ -48,18 +53,51 @@ _CODES: Final[dict[str, type[CloudError]]] = {
     "ZONE_RESOURCE_POOL_EXHAUSTED": CapacityError,
     "REGION_RESOURCE_POOL_EXHAUSTED": CapacityError,
     "RESOURCE_POOL_EXHAUSTED": CapacityError,
+    "RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": CapacityError,
+    "RESOURCE_AVAILABILITY": CapacityError,
+    "UNSUPPORTED_OPERATION": CapacityError,
+    "IP_SPACE_EXHAUSTED": RegionRefusedError,
+    "RESOURCE_NOT_READY": NotReadyError,
     "RESOURCE_OPERATION_RATE_EXCEEDED": ThrottledError,
     "INTERNAL_ERROR": CloudUnreachableError,
     "VM_MIN_COUNT_NOT_REACHED": CapacityError,
 }
 _KEY_REASON: Final = "kmsPermissionDenied"
 _RANKS: Final = {code: rank for rank, code in enumerate(_CODES)}
-# `errors[].reason` of an HTTP 403, which may be a refusal, a quota or a rate.
+# `errors[].reason`, or that of an ErrorInfo in `details[]`, which is all that newer services send. Of an HTTP 403 it tells a refusal from a
+# quota, a rate and the state of the account: https://cloud.google.com/apis/design/errors and google/api/error_reason.proto.
 _REASONS: Final[dict[str, type[CloudError]]] = {
     "quotaExceeded": QuotaExceededError,
     "rateLimitExceeded": ThrottledError,
     "userRateLimitExceeded": ThrottledError,
+    "RATE_LIMIT_EXCEEDED": ThrottledError,
+    "resourceNotReady": NotReadyError,
+    "billingNotEnabled": AccountRefusedError,
+    "BILLING_DISABLED": AccountRefusedError,
+    "CONSUMER_SUSPENDED": AccountRefusedError,
+    "CONSUMER_INVALID": AccountRefusedError,
 }
+_API_IS_OFF: Final = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
+_NO_SCOPE: Final = frozenset({"ACCESS_TOKEN_SCOPE_INSUFFICIENT", "insufficientPermissions"})
+# The service stands in the link to its page: "… by visiting https://console.developers.google.com/apis/api/oslogin.googleapis.com/overview…"
+_SERVICE: Final = re.compile(r"/api/([a-z]+\.googleapis\.com)")
+# What a zone does not have: "The resource 'projects/p/zones/z/acceleratorTypes/nvidia-tesla-t4' was not found", "Machine type with name
+# 'a2-highgpu-1g' does not exist in zone 'z'." (skypilot-org/skypilot#155, fastai/course-v3#493).
+_NOT_HERE: Final = re.compile(r"zones/[\w-]+/(?:accelerator|machine)Types/[\w-]+' was not found|does not exist in zone")
+_WORDS: Final[tuple[tuple[re.Pattern[str], type[CloudError]], ...]] = (
+    (_NOT_HERE, CapacityError),
+    (re.compile(r"does not have enough resources available"), CapacityError),  # also as a 503 of the call itself
+    (re.compile(r"and limit '[^']* per minute"), ThrottledError),  # of calls, whatever its reason says
+    (re.compile(r"protected against deletion"), MachineRefusedError),
+)
+# The key of the profile that a sentence is about.
+_KEYS: Final = (
+    (re.compile(r"/(sub)?networks/"), "network.subnet"),
+    (re.compile(r"serviceAccount"), "places: identity"),
+    (re.compile(r"sourceImage|image resource"), "os"),
+)
+# What google-api-core puts before the message: "POST https://compute.googleapis.com/…?requestId=…: ".
+_REQUEST: Final = re.compile(r"^[A-Z]+ https?://\S+: ")
 _HINTS: Final[dict[type[CloudError], str]] = {
     CapacityError: "try again later, or add another zone, region or machine type to the profile's places",
     ThrottledError: "wait a minute and run the same command again; it goes on where it stopped",
@@ -67,7 +105,11 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     PermissionRefusedError: "ask whoever owns the project for this permission; `gpuprov plan` lists all that are needed",
     ImageNotFoundError: "correct the profile's os, or lock another image",
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
-    CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be requested",
+    CloudInvalidError: "`gpuprov -v` shows the whole answer, and `gpuprov plan --profile …` what would be requested",
+    RegionRefusedError: "add another region to the profile's places, or name another subnet in network.subnet",
+    NotReadyError: "wait a minute and run the same command again; it goes on where it stopped",
+    AccountRefusedError: "the owner of the project does what GCP says there; then run the same command again",
+    MachineRefusedError: "`gpuprov ls` shows the machine; change there what GCP names, then run the same command again",
 }
 # GCP's sentence about a quota: `Quota 'NVIDIA_T4_GPUS' exceeded.  Limit: 0.0 in region us-central1.` (docs/sources/emulators.md §C).
 _QUOTA: Final = re.compile(
@@ -162,10 +204,15 @@ def cloud_errors(action: str, where: str = "") -> Iterator[None]:
     except GoogleAPICallError as error:
         # `errors` holds messages where an operation failed, and dicts where a call did.
         reasons = [str(entry.get("reason", "")) for entry in error.errors or [] if isinstance(entry, dict)]
-        messages = [str(entry.get("message", "")) for entry in error.errors or [] if isinstance(entry, dict)] or [str(error.message)]
-        if guardrails.REASON in reasons and (denial := guardrails.violated(messages, call, f"HTTP {error.code}: {error.message}")):
+        reasons += [error.reason] if error.reason else []
+        said = _REQUEST.sub("", str(error.message))
+        messages = [str(entry.get("message", "")) for entry in error.errors or [] if isinstance(entry, dict)] or [said]
+        detail = f"HTTP {error.code}: {error.message}"
+        if denial := guardrails.violated(messages if guardrails.REASON in reasons else (), call, detail) or guardrails.perimeter(
+            said, call, detail
+        ):
             raise denial from error
-        raise of_answer(int(error.code or 0), str(error.message), reasons, call) from error
+        raise of_answer(int(error.code or 0), said, reasons, call) from error
     except InvalidOperation as error:  # a 401 to anonymous credentials, which cannot be renewed
         raise of_answer(_UNAUTHORIZED, str(error), [], call) from error
     except GoogleAuthError as error:
@@ -203,23 +250,21 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str) ->
         reasons: `errors[].reason`.
         call: the permission that the call needs, and where.
     """
-    summary = _short(message)
-    detail = f"HTTP {status} {' '.join(reasons)}: {summary}"
+    summary = sentence(message)
+    detail = f"HTTP {status} {' '.join(reasons)}: {message}"
     if status == _UNAUTHORIZED:
         return CredentialsExpiredError(f"GCP no longer accepts the credentials for {call}", hint=LOGIN, detail=detail)
     if _KEY_REASON in reasons:
         return _of_kind(DiskKeyRefusedError, summary, detail, call)
     if status == _TOO_MANY:
         return _of_kind(ThrottledError, summary, detail, call)
-    if status == _FORBIDDEN and "accessNotConfigured" in reasons:
-        hint = "the owner of the project enables it: `gcloud services enable compute.googleapis.com`"
-        return PermissionRefusedError("the Compute Engine API is not enabled in this project", hint=hint, detail=detail)
-    if status == _FORBIDDEN:
-        kind = next((_REASONS[reason] for reason in reasons if reason in _REASONS), PermissionRefusedError)
-        return _of_kind(kind, summary, detail, call)
+    if words := next((kind for pattern, kind in _WORDS if pattern.search(message)), None):
+        return _of_kind(words, summary, detail, call)
+    if status == _FORBIDDEN or NotReadyError in map(_REASONS.get, reasons):
+        return _forbidden(message, reasons, call, detail)
     if status == _MISSING:
-        kind = ImageNotFoundError if "/images/" in summary else GoneError
-        return kind(f"GCP finds nothing for {call}: {summary}", hint=_HINTS.get(kind, _HINTS[CloudInvalidError]), detail=detail)
+        missing = ImageNotFoundError if "/images/" in message else GoneError
+        return missing(f"GCP finds nothing for {call}: {summary}", hint=_HINTS.get(missing, _otherwise(message)), detail=detail)
     if status == _CONFLICT:
         return _already_there(summary, detail)
     if status == _PRECONDITION:
@@ -227,8 +272,29 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str) ->
         return ChangedMeanwhileError(f"somebody else changed what {call} is about: {summary}", hint=hint, detail=detail)
     if status >= _SERVER_ERROR:
         hint = _HINTS[CloudUnreachableError]
-        return CloudUnreachableError(f"GCP failed to answer {call} (HTTP {status})", hint=hint, detail=detail)
-    return CloudInvalidError(f"GCP does not accept {call}: {summary}", hint=_HINTS[CloudInvalidError], detail=detail)
+        return CloudUnreachableError(f"GCP failed to answer {call} (HTTP {status}): {summary}", hint=hint, detail=detail)
+    return CloudInvalidError(f"GCP does not accept {call}: {summary}", hint=_otherwise(message), detail=detail)
+
+
+def _otherwise(message: str) -> str:
+    """What to do about a request that GCP does not accept: the key of the profile, where the sentence is about one."""
+    key = next((key for pattern, key in _KEYS if pattern.search(message)), "")
+    return f"correct `{key}` in the profile; {_HINTS[CloudInvalidError]}" if key else _HINTS[CloudInvalidError]
+
+
+def _forbidden(message: str, reasons: Collection[str], call: str, detail: str) -> CloudError:
+    """What a 403 means, by its reasons: an API that is off, a login without a scope, a quota, a rate, an account, or a permission."""
+    summary = sentence(message)
+    if _API_IS_OFF & set(reasons):
+        service = _SERVICE.search(message)
+        name = service[1] if service else "compute.googleapis.com"
+        hint = f"the owner of the project enables it: `gcloud services enable {name}`"
+        return PermissionRefusedError(f"the API {name} is not enabled in this project, for {call}: {summary}", hint=hint, detail=detail)
+    if _NO_SCOPE & set(reasons):
+        hint = f"{LOGIN}; a machine at Google needs the scope cloud-platform"
+        return CredentialsMissingError(f"the GCP login does not have the scopes for {call}: {summary}", hint=hint, detail=detail)
+    kind = next((_REASONS[reason] for reason in reasons if reason in _REASONS), PermissionRefusedError)
+    return _of_kind(kind, summary, detail, call)
 
 
 def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usage | None = None) -> CloudError:
@@ -242,17 +308,17 @@ def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usa
     """
     errors = list(errors)
     refused = [str(e.message) for e in errors if e.code == guardrails.CODE]
-    if denial := guardrails.violated(refused, call, "; ".join(f"{e.code}: {_short(e.message)}" for e in errors)):
+    if denial := guardrails.violated(refused, call, "; ".join(f"{e.code}: {sentence(e.message)}" for e in errors)):
         return denial
     ranked = sorted((e for e in errors if e.code in _RANKS), key=lambda e: _RANKS[e.code])
     if not ranked:
         message = "; ".join(f"{e.code}: {e.message}" for e in errors)
         if errors and errors[0].code == "RESOURCE_ALREADY_EXISTS":
-            return _already_there(_short(message), message)
+            return _already_there(sentence(message), message)
         return of_answer(status or _SERVER_ERROR, message, [], call)
     first = ranked[0]
-    summary = _short(first.message)
-    detail = "; ".join(f"{e.code}: {_short(e.message)}" for e in ranked)
+    summary = sentence(first.message)
+    detail = "; ".join(f"{e.code}: {sentence(e.message)}" for e in ranked)
     kind = _CODES[first.code]
     if first.code == "SERVICE_ACCOUNT_ACCESS_DENIED":  # its sentence names a role, not the permission
         return _of_kind(kind, "Required 'iam.serviceAccounts.actAs' permission", detail, call)
@@ -288,7 +354,8 @@ def _quota(summary: str, detail: str, *, info: Any = None, usage_of: Usage | Non
     what = f"a quota is too small: {summary}"
     if metric and limit is not None:
         what = f"quota {metric}{place} is too small: limit {limit:g}{used}"
-    return QuotaExceededError(what, hint=f"ask for more of {metric or 'this quota'}, or add a region to the places", detail=detail)
+    other = "a place on another cloud" if "global" in place or metric.endswith("_ALL_REGIONS") else "a region"
+    return QuotaExceededError(what, hint=f"ask for more of {metric or 'this quota'}, or add {other} to the places", detail=detail)
 
 
 def _already_there(summary: str, detail: str) -> AlreadyThereError:
@@ -299,13 +366,9 @@ def _already_there(summary: str, detail: str) -> AlreadyThereError:
 def _of_kind(kind: type[CloudError], summary: str, detail: str, call: str) -> CloudError:
     if kind is PermissionRefusedError:
         required = _REQUIRED.search(summary)  # more exact than the permission of the whole call
-        return kind(f"GCP refuses {required[1] if required else call} to these credentials", hint=_HINTS[kind], detail=detail)
+        return kind(f"GCP refuses {required[1] if required else call} to these credentials: {summary}", hint=_HINTS[kind], detail=detail)
     if kind is QuotaExceededError:
         return _quota(summary, detail)
     if kind is ThrottledError:
-        return kind(f"GCP asks for slower calls of {call}", hint=_HINTS[kind], detail=detail)
+        return kind(f"GCP asks for slower calls of {call}: {summary}", hint=_HINTS[kind], detail=detail)
     return kind(f"{call}: {summary}", hint=_HINTS[kind], detail=detail)
-
-
-def _short(message: str) -> str:
-    return re.sub(r"\s+", " ", message).strip()[:_SUMMARY_LENGTH]

@@ -9,7 +9,7 @@ from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.place import capacity_of
 from provision.concurrent import at_once
-from provision.errors import CloudError, ImageNotFoundError, PermissionRefusedError
+from provision.errors import CapacityError, CloudError, ImageNotFoundError, PermissionRefusedError
 
 _POLICY_VERSION: Final = 3  # the only one that shows bindings with conditions: `GetPolicyOptions` in Google's document
 
@@ -64,7 +64,7 @@ def _offered(api: GcpProjectApi, order: base.Order, zones: list[str]) -> base.An
             api.call("MachineTypes", "get", "compute.machineTypes.get", zone=zone, machine_type=order.instance_type)
             if attaches:
                 api.call("AcceleratorTypes", "get", "compute.acceleratorTypes.get", zone=zone, accelerator_type=accelerator)
-        except GoneError:
+        except CapacityError:
             return False
         return True
 

@@ -14,8 +14,12 @@ from provision.clouds.gcp.answers import last, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
 from provision.clouds.gcp.waves import Roll, templates_of
+from provision.clouds.refusals import RollUnderWayError
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError, CloudUnsupportedError, RollUnderWayError
+from provision.errors import (
+    CloudInvalidError,
+    CloudUnsupportedError,
+)
 
 _MADE_S: Final = 600.0
 _TOLD: Final = 5

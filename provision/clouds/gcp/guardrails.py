@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from provision.clouds.guardrails import HostKeysBlockedError, OrganisationPolicyError
+from provision.clouds.refusals import HostKeysBlockedError, OrganisationPolicyError, sentence
 
 REASON: Final = "conditionNotMet"
 CODE: Final = "CONDITION_NOT_MET"
-_CONSTRAINT: Final = re.compile(r"\bconstraints/([a-z]+\.[A-Za-z]+)")
+_CONSTRAINT: Final = re.compile(r"\bconstraints/([a-z]+(?:\.[A-Za-z]+)+)")
+# Google's own newer constraints have the names of the older ones after this: https://cloud.google.com/resource-manager/docs/organization-policy/using-managed-constraints
+_MANAGED: Final = ".managed."
+# https://cloud.google.com/vpc-service-controls/docs/troubleshooting
+_PERIMETER: Final = re.compile(r"vpcServiceControlsUniqueIdentifier: *([\w-]+)")
 _GUEST_ATTRIBUTES: Final = "compute.disableGuestAttributesAccess"
 # What each forbids: https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints
 _ANSWERS: Final = {
@@ -42,9 +46,20 @@ def violated(messages: Iterable[str], call: str, detail: str) -> OrganisationPol
     names = tuple(dict.fromkeys(name for message in messages for name in _CONSTRAINT.findall(message)))
     if not names:
         return None
-    kind = HostKeysBlockedError if _GUEST_ATTRIBUTES in names else OrganisationPolicyError
-    said = " ".join(dict.fromkeys(re.sub(r"\s+", " ", message).strip()[:300] for message in messages if _CONSTRAINT.search(message)))
-    answers = [_ANSWERS.get(name, f"ask whoever keeps {name} what it allows") for name in names]
+    kind = HostKeysBlockedError if _GUEST_ATTRIBUTES in {name.replace(_MANAGED, ".") for name in names} else OrganisationPolicyError
+    said = " ".join(dict.fromkeys(sentence(message) for message in messages if _CONSTRAINT.search(message)))
+    answers = [_ANSWERS.get(name.replace(_MANAGED, "."), f"ask whoever keeps {name} what it allows") for name in names]
     error = kind(f"the organisation's policy {' and '.join(names)} refuses {call}: {said}", hint="; ".join(answers), detail=detail)
     error.constraints = names
     return error
+
+
+def perimeter(said: str, call: str, detail: str) -> OrganisationPolicyError | None:
+    """The error of a refusal by VPC Service Controls, which names only an id; None where it is another one."""
+    found = _PERIMETER.search(said)
+    if not found:
+        return None
+    hint = (
+        f"ask whoever keeps the organisation's VPC Service Controls about {found[1]}: their audit log says which perimeter and which rule"
+    )
+    return OrganisationPolicyError(f"the organisation's VPC Service Controls refuse {call}: {sentence(said)}", hint=hint, detail=detail)

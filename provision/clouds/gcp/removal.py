@@ -11,8 +11,11 @@ from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.firewall import is_ours, rules_of
 from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag, rule_names
+from provision.clouds.refusals import MachineRefusedError
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError
+from provision.errors import (
+    CloudInvalidError,
+)
 from provision.structs import Struct
 
 _REMOVED_S: Final = 300.0
@@ -151,4 +154,8 @@ def _remove(api: GcpProjectApi, kind: GcpKind, thing: base.Thing) -> bool:
         api.run(kind.client, "delete_unary", action, timeout_s=longest_s, where=thing.where, **target)
     except GoneError:
         return False
+    except MachineRefusedError as error:
+        change = f"gcloud compute instances update {thing.id} --zone {thing.where} --no-deletion-protection"
+        error.hint = f"it runs on: `{change}` takes the protection off; then run the same command again"
+        raise
     return True

@@ -6,7 +6,7 @@ Launches are in `launch`, spot requests in `spot`.
 import base64
 import datetime as dt
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from moto.core.responses import ActionResult
@@ -19,7 +19,7 @@ from moto.ec2.responses.instances import InstanceResponse
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import instances, loopback, method_of, set_address, show_state
+from provision.rehearsal.aws.world import instances, loopback, method_of, refuse, set_address, show_state
 from provision.rehearsal.hosts import HostPark
 
 _CONSOLE_BYTES: Final = 65_536
@@ -110,13 +110,22 @@ def _has_ended(instance: Any, before: float) -> bool:
     return bool(instance.__dict__.get("_ended", before) < before)
 
 
+def _refuse_one_time(instances: Iterable[Instance]) -> None:
+    """EC2 stops only spot machines of persistent requests (cloud-custodian/cloud-custodian#8003); gpuprov's are one-time."""
+    for instance in instances:
+        if instance.lifecycle == "spot":
+            words = f"You can't stop the Spot Instance '{instance.id}' because it is associated with a one-time Spot Instance request."
+            refuse("UnsupportedOperation", words)
+
+
 def _patch_power(park: HostPark | None) -> None:
     """Do to the host of an instance what a call does to the instance."""
 
-    def follow(method: str, act: Callable[[Instance], None]) -> None:
+    def follow(method: str, act: Callable[[Instance], None], check: Callable[[Iterable[Instance]], object] = list) -> None:
         original = getattr(InstanceBackend, method)
 
         def change(self: Any, instance_ids: list[str]) -> Any:
+            check(self.get_multi_instances_by_id(instance_ids))
             alive = {i.id for i in self.get_multi_instances_by_id(instance_ids) if i.state not in {"terminated", "shutting-down"}}
             answer = original(self, instance_ids)
             for instance in self.get_multi_instances_by_id(instance_ids):
@@ -137,7 +146,7 @@ def _patch_power(park: HostPark | None) -> None:
         set_address(instance, None)  # EC2 takes the public address back, and gives another at the next start
 
     follow("start_instances", start)
-    follow("stop_instances", stop)
+    follow("stop_instances", stop, _refuse_one_time)
     if park:
         follow("reboot_instances", lambda instance: park.reboot(instance.id))
         follow("terminate_instances", lambda instance: park.destroy(instance.id))

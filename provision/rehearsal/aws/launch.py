@@ -99,6 +99,9 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
         backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])
     image = images.of_id(backend.region_name, instance.image_id, settings) or {}
     code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), str(image.get("SnapshotKey", "")), settings)
+    if backend.region_name in settings.ends:  # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+        code = settings.ends[backend.region_name]
+        words = f"{code}: it ended while it started"
     if code:  # pending for a while, then terminated
         instance.terminate()
         instance.state_reason = StateReason(words, code)

@@ -14,6 +14,8 @@ class AwsSettings(MutableStruct):
     unseen_s: float = 0.0  # seconds for which DescribeInstances does not show a new instance: EC2 is eventually consistent
     tags_s: float = 0.0  # seconds from the first tag of a thing for which no answer shows its tags or finds it by them
     console_delay_s: float = 0.0  # seconds for which the console stays empty after a launch; minutes on EC2
+    # region → the code of the state reason with which what is launched there ends, after a while; a region without an entry has none
+    ends: dict[str, str] = field(default_factory=dict)
     # region → vCPUs that may run at once under each quota; a region without an entry has no limit
     vcpu_limit: dict[str, int] = field(default_factory=dict)
     # zone → instances that it still has room for, counted down by launches; a zone without an entry has no end of them

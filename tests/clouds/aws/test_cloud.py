@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provision.errors import CapacityError, PermissionRefusedError
+from provision.errors import CapacityError, CloudError, InstanceLostError, PermissionRefusedError, QuotaExceededError
 from provision.structs import replace
 from tests.clouds.aws.rig import AwsRig, raw
 from tests.clouds.contract import ZonedContract, alive
@@ -30,14 +30,16 @@ def test_a_tag_that_the_organisation_demands_is_in_the_launching_call_and_its_po
     assert len(rig.cloud().find(order.name)) == 1
 
 
-def test_a_warm_launch_is_four_calls(rig: AwsRig) -> None:
+def test_a_warm_launch_is_four_calls_and_a_look_whether_it_started(rig: AwsRig) -> None:
     cloud = rig.cloud()
     image = cloud._images.of(rig.order()).id  # what a lock holds
     order = rig.order(count=64, minimum=64, image_id=image)
     rig.forget()
     cloud.find(order.name)
     assert len(cloud.launch(order)) == 64
-    assert rig.calls() == ["DescribeInstances", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"]
+    calls = rig.calls()
+    assert calls[:4] == ["DescribeInstances", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"]
+    assert set(calls[4:]) == {"DescribeInstances"}
 
 
 def test_spot_is_asked_for_once_and_its_interruption_is_announced(rig: AwsRig) -> None:
@@ -73,3 +75,29 @@ def test_a_subnet_is_in_no_other_zone(rig: AwsRig) -> None:
     answers = {a.about: a for a in rig.cloud().examine(rig.order(subnet="subnet-0123456789abcdef0"))}
     assert answers["dry-run"].holds is False
     assert "subnet-0123456789abcdef0" in answers["dry-run"].said
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("Server.InsufficientInstanceCapacity", CapacityError),
+        ("Client.VolumeLimitExceeded", QuotaExceededError),
+    ],
+)
+def test_a_launch_that_ends_for_lack_of_room_after_it_was_accepted_is_a_shortage_and_leaves_no_machine(
+    rig: AwsRig, code: str, kind: type[CloudError]
+) -> None:
+    rig.set(ends={rig.region: code})
+    order = rig.order(count=2, minimum=2)
+    with pytest.raises(CloudError) as caught:
+        rig.cloud().launch(order)
+    assert type(caught.value) is kind
+    assert "ended while it started" in caught.value.message
+    assert [thing.kind for thing in rig.cloud().things(order.name) if thing.alive] == ["security-group"]
+
+
+def test_what_ends_for_another_reason_is_told_with_ec2s_own_sentence(rig: AwsRig) -> None:
+    rig.set(ends={rig.region: "Server.InternalError"})
+    (machine,) = rig.cloud().launch(rig.order())
+    with pytest.raises(InstanceLostError, match=r"it is terminated \(Server.InternalError\): .*: it ended while"):
+        rig.cloud().wait_running(machine, timeout_s=5)

@@ -6,6 +6,7 @@ import pytest
 from provision import errors
 from provision.clouds.aws.errors import classify, cloud_errors
 from provision.clouds.base import NotSetUpError, TokenSpentError
+from provision.clouds.refusals import AccountRefusedError, MachineRefusedError, RegionRefusedError
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -47,8 +48,27 @@ def told(code: str, message: str = "", status: int = 400, instance_type: str = "
         ("RequestLimitExceeded", 503, ThrottledError),
         ("ThrottlingException", 400, ThrottledError),
         ("UnauthorizedOperation", 403, PermissionRefusedError),
-        ("OptInRequired", 401, PermissionRefusedError),
-        ("PendingVerification", 400, PermissionRefusedError),
+        ("OptInRequired", 401, AccountRefusedError),
+        ("Blocked", 400, AccountRefusedError),
+        ("AccountDisabled", 400, AccountRefusedError),
+        ("PendingVerification", 400, RegionRefusedError),
+        ("VPCIdNotSpecified", 400, RegionRefusedError),
+        ("MissingInput", 400, RegionRefusedError),
+        ("InsufficientReservedInstancesCapacity", 400, CapacityError),
+        ("InsufficientCapacityOnHost", 400, CapacityError),
+        ("InvalidZone.NotFound", 400, CapacityError),
+        ("VolumeTypeNotAvailableInZone", 400, CapacityError),
+        ("SnapshotLimitExceeded", 400, QuotaExceededError),
+        ("KeyPairLimitExceeded", 400, QuotaExceededError),
+        ("LimitExceededException", 400, QuotaExceededError),
+        ("TagLimitExceeded", 400, CloudInvalidError),
+        ("EC2ThrottledException", 503, ThrottledError),
+        ("SnapshotCreationPerVolumeRateExceeded", 400, ThrottledError),
+        ("PriorRequestNotComplete", 400, ThrottledError),
+        ("RequestTimeTooSkewed", 403, CredentialsExpiredError),
+        ("InvalidIdentityToken", 400, CredentialsExpiredError),
+        ("ForbiddenException", 403, CredentialsExpiredError),
+        ("UnsupportedOperation", 400, CloudInvalidError),
         ("RequestExpired", 400, CredentialsExpiredError),
         ("AuthFailure", 401, CredentialsMissingError),
         ("InvalidAMIID.NotFound", 400, ImageNotFoundError),
@@ -70,6 +90,7 @@ def test_an_answer_has_its_class(code: str, status: int, kind: type[CloudError])
     assert "\n" not in error.message
     assert code in error.detail
     assert "us-east-1" in error.message
+    assert "said so" in error.message
 
 
 @pytest.mark.parametrize(
@@ -123,6 +144,13 @@ def test_the_missing_action_is_the_one_that_aws_names() -> None:
         (boto.NoCredentialsError(), NotSetUpError),
         (boto.ProfileNotFound(profile="x"), CredentialsMissingError),
         (boto.SSOTokenLoadError(error_msg="x"), CredentialsExpiredError),
+        (boto.LoginRefreshRequired(), CredentialsExpiredError),
+        (boto.LoginTokenLoadError(error_msg="x"), CredentialsExpiredError),
+        (boto.RefreshWithMFAUnsupportedError(), CredentialsExpiredError),
+        (boto.MetadataRetrievalError(error_msg="x"), CredentialsExpiredError),
+        (boto.CredentialRetrievalError(provider="custom-process", error_msg="x"), CredentialsExpiredError),
+        (boto.InvalidRegionError(region_name="us east"), CredentialsMissingError),
+        (boto.ConfigParseError(path="/x"), CredentialsMissingError),
         (boto.EndpointConnectionError(endpoint_url="https://x"), CloudUnreachableError),
         (boto.ReadTimeoutError(endpoint_url="https://x"), CloudUnreachableError),
     ],
@@ -133,3 +161,58 @@ def test_what_botocore_says_itself(raised: boto.BotoCoreError, kind: type[CloudE
     assert type(caught.value) is kind
     assert caught.value.hint
     assert caught.value.__cause__ is raised
+
+
+def test_a_request_that_botocore_itself_refuses_is_a_defect_and_not_the_network() -> None:
+    with pytest.raises(boto.ParamValidationError), cloud_errors("ec2:RunInstances", "us-east-1"):
+        raise boto.ParamValidationError(report="Missing required parameter")
+
+
+@pytest.mark.parametrize("code", ["OperationNotPermitted", "UnsupportedOperation", "IncorrectInstanceState"])
+def test_what_a_machine_itself_does_not_allow_is_no_missing_permission(code: str) -> None:
+    said = "The instance 'i-1' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+    error = classify(answer(code, said), action="ec2:TerminateInstances", region="us-east-1")
+    assert type(error) is MachineRefusedError
+    assert "disableApiTermination" in error.message
+
+
+@pytest.mark.parametrize(
+    ("code", "key"),
+    [
+        ("InvalidSubnetID.NotFound", "network.subnet"),
+        ("InvalidBlockDeviceMapping", "disks"),
+        ("TagPolicyViolation", "tags"),
+        ("InvalidCapacityReservationState.PendingActivation", "capacity"),
+        ("InvalidParameterValue", ""),
+        ("CustomerKeyHasBeenRevoked", ""),
+    ],
+)
+def test_the_profile_is_to_be_corrected_only_where_its_key_is_known(code: str, key: str) -> None:
+    error = told(code, "Your Capacity Block is not active yet.")
+    assert type(error) is CloudInvalidError
+    assert ("correct `" in error.hint) is bool(key)
+    assert key in error.hint
+    assert "`gpuprov -v`" in error.hint
+
+
+@pytest.mark.parametrize("code", ["RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException", "RequestTimeTooSkewed"])
+def test_a_clock_that_is_off_is_named(code: str) -> None:
+    said = "Signature expired: 20191029T154623Z is now earlier than 20191029T163344Z (20191029T164844Z - 15 min.)"
+    assert "`date -u`" in told(code, said, 403).hint
+    assert "`date -u`" not in told("ExpiredToken", "The security token included in the request is expired").hint
+
+
+def test_the_encoded_reason_is_kept_whole_for_whoever_may_read_it_and_out_of_the_message() -> None:
+    encoded = "4hcGW7_" * 200
+    said = f"You are not authorized to perform this operation. Encoded authorization failure message: {encoded}"
+    error = told("UnauthorizedOperation", said, 403)
+    assert encoded in error.detail
+    assert encoded[:20] not in error.message
+    assert "decode-authorization-message" in error.hint
+    assert "decode-authorization-message" not in told("UnauthorizedOperation", "no", 403).hint
+
+
+def test_the_cause_at_the_end_of_a_long_sentence_is_not_cut_off() -> None:
+    error = told("InvalidParameterValue", "Value of parameter " + "x" * 2000 + " is larger than the volume")
+    assert error.message.endswith("is larger than the volume")
+    assert len(error.message) < 600

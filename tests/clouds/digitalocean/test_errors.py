@@ -6,6 +6,7 @@ import pytest
 import requests as http
 
 from provision.clouds.digitalocean import errors
+from provision.clouds.refusals import AccountRefusedError
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -29,6 +30,18 @@ TABLE: list[tuple[int, str, type[CloudError]]] = [
     (422, "Droplet already has a pending event.", errors.PendingEventError),
     (422, "You specified an invalid image for Droplet creation.", ImageNotFoundError),
     (422, "Name is invalid", CloudInvalidError),
+    (422, "Size is unavailable", CapacityError),
+    (422, "This size is temporarily unavailable in this region.", CapacityError),
+    (422, "The image you specified is not available in the selected region, you can transfer it to this region.", CapacityError),
+    (422, "You specified an invalid size for Droplet creation.", CapacityError),
+    (422, "There is not enough capacity for this size in the region. Try again later.", CapacityError),
+    (422, "This size is currently restricted please send an additional payment to unlock.", AccountRefusedError),
+    (422, "You have reached the limit of GPU Droplets for your account.", QuotaExceededError),
+    (403, "creating this/these droplet(s) will exceed your droplet limit", QuotaExceededError),
+    (403, "failed to create volume: volume/snapshot capacity limit exceeded", QuotaExceededError),
+    (403, "You do not have access for the attempted action.", PermissionRefusedError),
+    (412, "Your account must be verified before you can create Droplets.", AccountRefusedError),
+    (403, "Your account is locked, please contact support.", AccountRefusedError),
     (400, "no JSON", CloudInvalidError),
     (429, "API Rate limit exceeded.", ThrottledError),
     (500, "Server Error", CloudUnreachableError),
@@ -44,6 +57,7 @@ def test_an_answer_has_its_class_its_words_and_a_way_out(status: int, message: s
     assert "droplets_create in nyc2" in error.message
     assert error.hint
     assert message in error.detail
+    assert message in error.message
 
 
 def test_a_refusal_names_the_scopes_because_digitalocean_does_not() -> None:
@@ -53,7 +67,9 @@ def test_a_refusal_names_the_scopes_because_digitalocean_does_not() -> None:
 
 def test_of_the_two_limits_each_says_when_it_ends() -> None:
     burst = errors.of_answer(429, {}, {"retry-after": "17", "ratelimit-reset": "1800000000"}, "droplets_list", ())
-    hour = errors.of_answer(429, {}, {"ratelimit-reset": "1800000000"}, "droplets_list", ())
+    hour = errors.of_answer(429, {}, {"ratelimit-reset": "1800000000", "ratelimit-remaining": "0"}, "droplets_list", ())
+    enough = errors.of_answer(429, {}, {"ratelimit-reset": "1800000000", "ratelimit-remaining": "998771"}, "droplets_list", ())
+    assert enough.hint.startswith("wait a minute")
     assert "in 17 s" in burst.hint
     assert "hourly limit of the token is used up until 08:00 UTC" in hour.hint
     assert errors.of_answer(429, {}, {}, "droplets_list", ()).hint.startswith("wait a minute")

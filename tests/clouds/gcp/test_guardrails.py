@@ -8,7 +8,7 @@ import pytest
 
 from provision.clouds import base
 from provision.clouds.gcp.errors import of_operation
-from provision.clouds.guardrails import HostKeysBlockedError, OrganisationPolicyError
+from provision.clouds.refusals import HostKeysBlockedError, OrganisationPolicyError
 from provision.structs import replace
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from provision.clouds import base
-from provision.errors import CloudInvalidError, InstanceLostError
+from provision.clouds.refusals import MachineRefusedError
+from provision.errors import (
+    CloudInvalidError,
+    InstanceLostError,
+)
+from provision.rehearsal import control
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
 
@@ -36,3 +41,15 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=240)
     assert "gpuprov extend" in caught.value.hint
+
+
+def test_a_protected_machine_says_how_its_protection_is_taken_off(rig: GcpRig) -> None:
+    cloud = rig.cloud()
+    order = rig.order().at(ZONE)
+    (machine,) = cloud.launch(order)
+    words = "Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. x'."
+    rule = {"kind": "error", "action": r"compute\.instances\.delete", "code": "invalidUsage", "http": 400, "message": words}
+    control.ask(rig.rehearsal, "faults", method="PUT", body=[rule])
+    with pytest.raises(MachineRefusedError, match="protected against deletion") as caught:
+        cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert f"update {machine.id} --zone {ZONE} --no-deletion-protection`" in caught.value.hint
