@@ -231,6 +231,24 @@ def test_a_signed_module_is_not_built_and_the_kernel_that_it_came_with_is_booted
     assert (answer["changes"], answer["kernels"], answer["reboot"]) == (["modprobe nvidia"], list(KERNELS), False)
 
 
+def test_a_signed_module_takes_no_second_reboot_that_would_bring_the_same_kernel(signed: Rig, tmp_path: Path) -> None:
+    image = tmp_path / f"vmlinuz-{KERNELS[1]}"
+    image.touch()
+    patch, exists = signed.modules.monkeypatch.setattr, signed.module.was_there_at_boot
+    patch(signed.module, "was_there_at_boot", lambda path: exists(path.replace("/boot", str(tmp_path))))
+    patch(signed.module, "UPTIME", str(tmp_path / "uptime"))
+    (tmp_path / "uptime").write_text("3600.00 7000.00\n")
+    assert signed.call(signed=True)["reboot"] is True
+    (tmp_path / "uptime").write_text("-1.00 0.00\n")
+    assert signed.call(signed=True)["msg"].startswith(
+        f"the host booted {KERNELS[0]}, which has no signed module, although {KERNELS[1]} was"
+    )
+    signed.next_boot = "6.8.0-3"  # newer, and of a flavour that has none
+    assert signed.call(signed=True)["msg"].endswith(
+        f"the module is built for {KERNELS[1]}: install the signed module of one of the two, then run this again"
+    )
+
+
 def test_a_module_is_built_unless_it_is_said_to_come_signed(signed: Rig) -> None:
     assert "the module is built for none: " in signed.modules.call("driver", module="nvidia")["msg"]
 

@@ -114,20 +114,19 @@ class Driver:
         owners = on_the_bus()
         if not owners or self.module.check_mode:
             return False
-        if running not in ready and self.module.params["signed"]:
-            return True  # it came with a kernel of its own, which the next boot takes
+        lacks = "signed module" if self.module.params["signed"] else "headers"
         if running not in ready:
             if next_boot() in ready:
                 if was_there_at_boot("/boot/vmlinuz-" + next_boot()):
                     self.module.fail_json(
-                        msg="the host booted %s, which has no headers, although %s was there, which has the module: make that one the "
-                        "default of the boot loader, reboot, and run this again" % (running, next_boot())
+                        msg="the host booted %s, which has no %s, although %s was there, which has the module: make that one the "
+                        "default of the boot loader, reboot, and run this again" % (running, lacks, next_boot())
                     )
                 return True
             self.module.fail_json(
-                msg="the running kernel %s has no headers here, and the newest kernel that can be booted is %s; "
-                "the module is built for %s: install the headers of one of the two, then run this again"
-                % (running, next_boot() or "unknown", " and ".join(ready) or "none")
+                msg="the running kernel %s has no %s here, and the newest kernel that can be booted is %s; "
+                "the module is built for %s: install the %s of one of the two, then run this again"
+                % (running, lacks, next_boot() or "unknown", " and ".join(ready) or "none", lacks)
             )
         if "nouveau" in owners and run(["modprobe", "--remove", "nouveau"])[0]:
             if was_there_at_boot(NOUVEAU):
