@@ -33,10 +33,9 @@ import re
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuprov.host.plugins.module_utils.dkms import DKMS, first_error
 from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, must_run, run
 
-DKMS = "/var/lib/dkms"
-ERROR_CHARS = 140
 NOUVEAU, UPTIME = "/etc/modprobe.d/gpuprov-nouveau.conf", "/proc/uptime"
 
 
@@ -187,14 +186,9 @@ def was_there_at_boot(path):
 
 
 def log():
-    """What DKMS's newest log of the driver says of the failure: its first error, else its end, and where it lies."""
+    """What DKMS's newest log of the driver says of the failure."""
     logs = sorted(glob.glob(DKMS + "/nvidia*/*/build/make.log"), key=os.path.getmtime)
-    if not logs:
-        return "there is no log; is the driver's DKMS package installed?"
-    with open(logs[-1], encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
-    wrong = [line for line in lines if re.search(r"\berror: |\*\*\* |not found|No such file|No space", line, re.IGNORECASE)]
-    return "%s (%s)" % ((wrong or lines[-1:] or ["it is empty"])[0][-ERROR_CHARS:], logs[-1])
+    return first_error(logs[-1]) if logs else "there is no log; is the driver's DKMS package installed?"
 
 
 def on_the_bus():
