@@ -88,7 +88,7 @@ def _preflight(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, 
         # A mirror may have the headers, but the host does not know the mirror before the role sources has run.
         "preflight_headers": list(lock.driver.headers) if with_driver and not mirror else [],
         "preflight_repositories": [repository.model_dump(mode="json") for repository in lock.repositories] if "sources" in roles else [],
-        **(_by_hand(lock) if with_driver else {}),
+        **({"preflight_branch": lock.driver.branch, **_by_hand(lock)} if with_driver else {}),
     }
 
 

@@ -36,7 +36,7 @@ def modules(add: AddRisk, plan: Plan) -> None:
         add("driver-of-image", "low", "The driver is the image's own", why, narrower="no `has` in `image:`", key="places.0.image.has")
         return
     if driver.build == "dkms":
-        why = "the driver's kernel modules are built on the host and not signed; with Secure Boot on, the set-up is refused"
+        why = "the driver's kernel modules are built on the host; Secure Boot loads them only where DKMS signs with an enrolled key"
         add("secure-boot", "medium", "Secure Boot must be off", why, narrower=_narrower(plan), key="stack.driver")
         return
     for cloud in dict.fromkeys(place.cloud for place in plan.candidates if not place.secure_boot):

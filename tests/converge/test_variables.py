@@ -116,6 +116,7 @@ def test_the_profile_and_its_lock_reach_the_roles(profile: Profile, lock: Lock) 
     assert values["preflight_repositories"] == []  # none is added, and no entry of the host stands in the way
     both = variables(profile, lock, ["preflight", "sources"])
     assert both["preflight_repositories"] == [*both["sources_apt"], *both["sources_dnf"]] != []
+    assert (values["preflight_branch"], both.get("preflight_branch", "")) == (lock.driver.branch, "")  # whose it is matters with ours
 
 
 def test_a_profile_without_a_data_disk_leaves_storage_at_its_defaults(profile: Profile, lock: Lock) -> None:

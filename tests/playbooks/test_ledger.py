@@ -132,8 +132,8 @@ def test_a_command_answers_with_its_code_and_all_that_it_said(modules: Modules, 
 def test_installed_packages_are_dpkgs_or_rpms(ledger: Any, modules: Modules) -> None:
     modules.host.answers["dpkg-query"] = (0, "ii  bash 1.0\nrc  removed 1.0\nhi  held 1.0\nun  never\n")
     assert ledger.installed_packages() == {"bash": "1.0", "held": "1.0"}
-    modules.host.answers |= {"dpkg-query": (127, ""), "rpm": (0, "bash\nvim\n")}
-    assert ledger.installed_packages() == {"bash": "", "vim": ""}
+    modules.host.answers |= {"dpkg-query": (127, ""), "rpm": (0, "bash 5.1\nvim 9.0\n")}
+    assert ledger.installed_packages() == {"bash": "5.1", "vim": "9.0"}
     modules.host.answers["rpm"] = (127, "rpm: not found")
     assert ledger.installed_packages() == {}
 

@@ -17,7 +17,7 @@ import pytest
 from provision.paths import playbooks_dir
 from provision.rehearsal import rootfs
 
-from .conftest import Modules
+from .conftest import Host, Modules
 
 
 def preflight(folder: Path, **changes: Any) -> tuple[bool, str]:
@@ -117,12 +117,6 @@ def test_another_system_or_processor_is_refused_and_a_stand_in_is_not(here: Any,
     assert here.call()["msg"] == "the processor is aarch64, and packages and wheels are for x86_64"
 
 
-def test_secure_boot_matters_where_modules_are_built(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(here.module, "secure_boot", lambda: "Secure Boot is on")
-    assert not here.call().get("failed")
-    assert here.call(modules=True)["msg"] == "Secure Boot is on"
-
-
 def test_every_reason_of_waiting_and_every_missing_package_is_told(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here.module, "cloud_init", lambda wait_s: f"cloud-init {wait_s}")
     monkeypatch.setattr(here.module, "package_managers", lambda wait_s: f"apt {wait_s}")
@@ -184,7 +178,7 @@ def test_a_system_is_named_as_the_catalogue_does(look: Any, monkeypatch: Any, tm
 )
 def test_secure_boot_is_the_fifth_byte(look: Any, monkeypatch: Any, tmp_path: Path, variable: bytes | None, *, on: bool) -> None:
     opened(look, monkeypatch, tmp_path, **({} if variable is None else {"SecureBoot": variable}))
-    assert look.secure_boot().startswith("Secure Boot is on") is on
+    assert look.secure_boot() is on
 
 
 @pytest.mark.parametrize(
@@ -203,6 +197,73 @@ def test_a_kernel_that_takes_signed_modules_only_says_by_which_of_its_options(
     opened(look, monkeypatch, tmp_path, **files)
     assert said in look.signed_only()
     assert bool(look.signed_only()) is bool(said)
+
+
+# --- drivers that others have put on the host
+
+
+@pytest.fixture
+def drivers(look: Any, host: Host, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is said of a host with these packages and the log of NVIDIA's installer."""
+
+    def said(packages: dict[str, str], log: bytes = b"") -> Any:
+        monkeypatch.setattr(look, "open", host.open, raising=False)
+        host.write("/var/lib/nvidia/log", log)
+        monkeypatch.setattr(look, "installed_packages", lambda: packages)
+        return look.of_others("580")
+
+    return said
+
+
+def test_a_driver_of_the_run_installer_is_refused_with_how_it_is_removed(drivers: Any) -> None:
+    problems, replaced = drivers(
+        {"bash": "5.2"}, b"1.0-5701330 (570.133.20)\nNVIDIA Accelerated Graphics Driver for Linux-x86_64\n1: /usr/a\n"
+    )
+    assert (len(problems), replaced) == (1, [])
+    assert "has put the driver 570.133.20 here" in problems[0]
+    assert "`sudo nvidia-uninstall`, or `sudo sh NVIDIA-Linux-x86_64-570.133.20.run --uninstall`" in problems[0]
+    assert drivers({"bash": "5.2"}) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("packages", "named"),
+    [
+        ({"akmod-nvidia": "570.1", "xorg-x11-drv-nvidia": "570.1", "kmod-nvidia-5.14": "570.1"}, "akmod-nvidia xorg-x11-drv-nvidia"),
+        (
+            {"kmod-nvidia": "580.95.05", "nvidia-x11-drv": "580.95.05", "nvidia-x11-drv-libs": "580.95.05"},
+            "nvidia-x11-drv nvidia-x11-drv-libs",
+        ),
+    ],
+)
+def test_a_driver_of_another_vendor_is_refused_with_the_packages_to_remove(drivers: Any, packages: dict[str, str], named: str) -> None:
+    """NVIDIA's own conflict with them: https://github.com/NVIDIA/yum-packaging-nvidia-driver/blob/main/nvidia-driver.spec."""
+    problems, replaced = drivers(packages)
+    assert (f"`sudo dnf remove {named} 'kmod-nvidia*'`" in problems[0], len(problems), replaced) == (True, 1, [])
+
+
+def test_another_branch_in_packages_is_said_to_be_replaced(drivers: Any) -> None:
+    ubuntu = {"nvidia-driver-535": "535.183.01-0ubuntu1", "libnvidia-compute-535": "535.183.01-0ubuntu1", "nvidia-driver-assistant": "0.20"}
+    problems, replaced = drivers(ubuntu)
+    said = "(libnvidia-compute-535 535.183.01-0ubuntu1, nvidia-driver-535 535.183.01-0ubuntu1): that of 580 takes its place"
+    assert (problems, [said in words for words in replaced]) == ([], [True])
+    ours = {
+        "kmod-nvidia-open-dkms": "580.95.05",
+        "nvidia-driver": "3:580.95.05-1",
+        "nvidia-container-toolkit": "1.18.0",
+        "libnvidia-nscq": "570.1",
+    }
+    assert drivers(ours) == ([], [])
+
+
+def test_a_driver_of_others_matters_where_ours_is_installed(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(here.module.AnsibleModule, "warn", lambda _, words: told.append(words))
+    monkeypatch.setattr(here.module, "of_others", lambda branch: ([f"no {branch}"], []))
+    assert not here.call().get("failed")
+    assert here.call(branch="580")["msg"] == "no 580"
+    monkeypatch.setattr(here.module, "of_others", lambda _: ([], ["replaced"]))
+    assert not here.call(branch="580").get("failed")
+    assert told == ["replaced"]
 
 
 def test_that_matters_where_modules_are_built(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,7 @@ def test_whatever_command_fails_stops_the_undo_and_no_package_is_forgotten(undo:
 
 def test_dnf_removes_where_there_is_no_apt(undo: Any, modules: Modules) -> None:
     record(modules, "packages", before=["older"], wanted={"a": ["ours-1.2*", "older"]})
-    modules.host.answers |= {"dpkg-query": (127, ""), "rpm": (0, "ours\nolder\n")}
+    modules.host.answers |= {"dpkg-query": (127, ""), "rpm": (0, "ours 1.2\nolder 1\n")}
     modules.monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path != "/usr/bin/apt-get" and real(path))
     modules.host.answers["dnf remove"] = (1, "locked\n")
     assert undo("a")["msg"] == "`dnf remove --assumeyes --quiet ours` failed with 1: locked"

@@ -157,12 +157,12 @@ def must_run(module, argv):
 
 
 def installed_packages():
-    """The names of all installed packages; dpkg's with their versions."""
+    """The names of all installed packages, with their versions."""
     code, output = run(["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package} ${Version}\n"])
     if code == 0:
         return dict(line.split()[1:3] for line in output.splitlines() if line.startswith(("ii", "hi")))
-    code, output = run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"])
-    return dict.fromkeys(output.split() if code == 0 else [], "")
+    code, output = run(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\n"])
+    return dict(line.split(None, 1) for line in output.splitlines()) if code == 0 else {}
 
 
 def is_installed(word, packages):

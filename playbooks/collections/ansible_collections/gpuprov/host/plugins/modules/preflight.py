@@ -19,6 +19,7 @@ options:
   given: {description: Packages that the owner of the host makes available., type: list, elements: str, default: []}
   by_hand: {description: How the owner does that., type: str, default: ""}
   repositories: {description: The repositories that the role sources adds., type: list, elements: dict, default: []}
+  branch: {description: The branch of the driver that will be installed; empty where none is., type: str, default: ""}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -48,11 +49,18 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuprov.host.plugins.module_utils.entries import Elsewhere
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import installed_packages
 
 _NAMES = {"almalinux": "alma", "amzn": "amazon-linux", "centos": "centos-stream"}
 _LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/apt/lists/lock", "/var/lib/rpm/.rpm.lock")
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _GIB = 1 << 30
+# How DKMS makes its key: Ubuntu's by a program of shim-signed, others with openssl (dkms.in, prepare_mok).
+_NEW_UBUNTU_KEY = "sudo apt-get install shim-signed && sudo update-secureboot-policy --new-key && "
+_NEW_KEY = (
+    "sudo mkdir -p %s && sudo openssl req -new -x509 -nodes -days 36500 -subj '/CN=DKMS module signing key' -newkey rsa:2048 "
+    "-keyout %s -outform DER -out %s && "
+)
 # Where programs and scripts of packages are run from; of a package manager that is not here the folder is not either.
 _RUN_FROM = ("/opt", "/usr/local", "/var/lib/dpkg", "/var/lib/dkms")
 # Who holds the lock of the packages at a boot, by the name of the process, and what to do about it.
@@ -133,17 +141,12 @@ def holder_of(path):
 
 
 def secure_boot():
-    """Why modules built on this host would not load; empty when they would."""
+    """Whether the firmware checks what it boots."""
     try:
         with open(_SECURE_BOOT, "rb") as file:
-            on = file.read()[4:5] == b"\x01"
+            return file.read()[4:5] == b"\x01"
     except OSError:
-        return ""
-    return (
-        "Secure Boot is on, and modules built on the host are not signed: switch it off, or take an image with a signed driver"
-        if on
-        else ""
-    )
+        return False
 
 
 def text_of(path):
@@ -155,17 +158,75 @@ def text_of(path):
         return ""
 
 
+def key_pair():
+    """The key by which DKMS signs here, and its certificate, as its configuration or else its program has them."""
+    texts = [text_of(path) for path in ["/etc/dkms/framework.conf", *sorted(glob.glob("/etc/dkms/framework.conf.d/*.conf"))]]
+    named = dict(re.findall(r"(?m)^\s*(mok_signing_key|mok_certificate)=[\"']?([^\"'\s]+)", "\n".join(texts)))
+    usual = ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der")
+    usual = usual if system().startswith("ubuntu") else ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub")
+    return named.get("mok_signing_key", usual[0]), named.get("mok_certificate", usual[1])
+
+
+def is_enrolled(path):
+    """Whether the kernel has the key of a certificate: /proc/keys lists it by the identifier in the certificate, an octet string."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError:
+        return False
+    keys = re.findall(r"asymmetri .*: ((?:[0-9a-f]{2})+): ", text_of("/proc/keys"))
+    return any(b"\4" + bytes([len(key) // 2]) + bytes.fromhex(key) in content for key in keys)
+
+
 def signed_only():
-    """Why the kernel takes no module that is built here, beside Secure Boot; empty when it does."""
+    """Why modules that are built on this host would not load; empty when they would."""
     reasons = ["module.sig_enforce=1"] if text_of("/sys/module/module/parameters/sig_enforce") == "Y" else []
     lockdown = re.search(r"\[(\w+)\]", text_of("/sys/kernel/security/lockdown"))
     reasons += ["lockdown=%s" % lockdown.group(1)] if lockdown and lockdown.group(1) != "none" else []
+    if not secure_boot():  # then the kernel has no key of the owner's either
+        return (
+            "the kernel loads signed modules only (%s), and knows no key of this host's: take that out of its command line and "
+            "reboot, or take an image with a signed driver" % " and ".join(reasons)
+            if reasons
+            else ""
+        )
+    key, path = key_pair()
+    why, first = "the key by which DKMS signs modules is not enrolled", ""
+    if not key.startswith("pkcs11:") and not (os.path.exists(key) and os.path.exists(path)):
+        why = "there is no key by which DKMS could sign modules"
+        first = _NEW_UBUNTU_KEY if path.startswith("/var/lib/shim-signed/") else _NEW_KEY % (os.path.dirname(key), key, path)
+    elif is_enrolled(path):
+        return ""
     return (
-        "the kernel loads signed modules only (%s), and modules built on the host are not signed: take that out of its command line and "
-        "reboot, or take an image with a signed driver" % " and ".join(reasons)
-        if reasons
-        else ""
+        "Secure Boot is on, and %s: `%ssudo mokutil --import %s`, reboot, choose Enroll MOK on the machine's console with the password "
+        "that you gave, and run this again; or switch Secure Boot off, or take an image with a signed driver" % (why, first, path)
     )
+
+
+def of_others(branch):
+    """What the host has of a driver that is not this branch's packages: why it is refused, and what is replaced."""
+    problems, packages = [], installed_packages()
+    # NVIDIA's installer keeps its log until it takes the driver away, and its first line has the version (its backup.c).
+    log = re.match(r"1\.0-\d+ \((\S+)\)", text_of("/var/lib/nvidia/log"))
+    if log:
+        problems.append(
+            "NVIDIA's .run installer has put the driver %s here, which packages would overwrite: `sudo nvidia-uninstall`, or "
+            "`sudo sh NVIDIA-Linux-x86_64-%s.run --uninstall`; then reboot, and run this again" % (log.group(1), log.group(1))
+        )
+    vendors = sorted(name for name in packages if name.startswith(("xorg-x11-drv-nvidia", "akmod-nvidia", "nvidia-x11-drv")))
+    if vendors:
+        problems.append(
+            "%s of RPM Fusion or ELRepo cannot stay beside NVIDIA's own packages: `sudo dnf remove %s 'kmod-nvidia*'`, reboot, and run "
+            "this again" % (" and ".join(vendors), " ".join(vendors))
+        )
+    others = sorted(
+        "%s %s" % (name, version)
+        for name, version in packages.items()
+        if re.match(r"(lib)?nvidia-(driver|dkms|open|kernel|compute)|kmod-nvidia|libcuda1", name)
+        and re.match(r"(\d+:)?(?!%s)\d{3}\." % branch, version)
+    )
+    replaced = "the host has the driver of another branch (%s): that of %s takes its place, and an undo does not bring it back"
+    return problems, [replaced % (", ".join(others[:3]), branch)] if others and not vendors else []
 
 
 def noexec(folders):
@@ -264,6 +325,7 @@ def main():
             "given": {"type": "list", "elements": "str", "default": []},
             "by_hand": {"type": "str", "default": ""},
             "repositories": {"type": "list", "elements": "dict", "default": []},
+            "branch": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -279,7 +341,9 @@ def main():
     free = space.f_bavail * space.f_frsize // _GIB
     if free < options["free_gb"]:
         problems.append("/ has %d GB free, and the stack needs %d" % (free, options["free_gb"]))
-    problems += [why for why in (secure_boot(), signed_only()) if why] if options["modules"] else []
+    problems += [why for why in [options["modules"] and signed_only()] if why]
+    refused, replaced = of_others(options["branch"]) if options["branch"] else ([], [])
+    problems += refused
     problems += [noexec(_RUN_FROM)] if noexec(_RUN_FROM) else []
     missing = without_candidate(options["headers"])
     if missing:
@@ -296,7 +360,7 @@ def main():
     if problems:
         module.fail_json(msg="; ".join(problems))
     reboot = "no repository has the headers of the running kernel %s: %s is installed, and the host is rebooted once if it has a GPU"
-    for warning in warnings() + elsewhere.taken + ([reboot % (os.uname().release, packages[0])] if image else []):
+    for warning in warnings() + elsewhere.taken + replaced + ([reboot % (os.uname().release, packages[0])] if image else []):
         module.warn(warning)
     facts = {
         "pkg_mgr": package_manager(),
