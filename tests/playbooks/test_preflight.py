@@ -311,6 +311,27 @@ def test_a_hardened_image_is_warned_of_with_what_to_do(look: Any, programs: Any,
     assert look.warnings() == []
 
 
+@pytest.mark.parametrize(
+    ("hooks", "path", "warned"),
+    [
+        ([{"path": "/usr/bin/nvidia-container-runtime-hook", "args": ["x", "prestart"]}], "system.slice:docker:3f2a", True),
+        ([{"path": "/usr/bin/nvidia-container-runtime-hook"}], "/docker/3f2a", False),  # not systemd's
+        ([{"path": "/usr/bin/nvidia-cdi-hook"}], "system.slice:docker:3f2a", False),
+        ([], "system.slice:docker:3f2a", False),
+    ],
+)
+def test_running_containers_that_a_reload_of_units_takes_the_gpus_from_are_told_of_before(
+    look: Any, host: Host, monkeypatch: pytest.MonkeyPatch, hooks: list[dict[str, Any]], path: str, *, warned: bool
+) -> None:
+    """What containerd keeps of them: NVIDIA's stable.go adds the hook, and docker's oci_linux.go the place in systemd's cgroups."""
+    monkeypatch.setattr(look, "open", host.open, raising=False)
+    spec = json.dumps({"hooks": {"prestart": hooks}, "linux": {"cgroupsPath": path}}, separators=(",", ":"))
+    host.write("/run/containerd/io.containerd.runtime.v2.task/moby/3f2a/config.json", spec.encode())
+    host.write("/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby/4b/config.json", b"{}")
+    said = [words for words in look.warnings() if words.startswith("containers have GPUs of NVIDIA's legacy mode (1 running)")]
+    assert bool(said) is warned
+
+
 def test_a_warning_reaches_ansible_and_stops_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(here.module, "warnings", lambda: ["FIPS mode is on: x"])

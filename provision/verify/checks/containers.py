@@ -5,7 +5,7 @@ from typing import Final
 
 from provision.catalog import read
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, unless
+from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, unless, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.containers import ContainerProgram, ContainerRunFacts, ContainersFacts
 from provision.verify.facts.gpu import require_gpu
@@ -14,6 +14,12 @@ _NOT_THERE: Final = 127  # a shell's exit code for a program that is not there
 _ADDED: Final = 65535 * 65536 // 2  # each of the probe's 65536 threads adds its number
 _UNASKED: Final = unless(lambda p: p.stack.containers != "none", "the profile asks for no containers")
 _SHARED: Final = ", with the host's process ids, because this host mounts no /proc for others"
+
+# https://github.com/NVIDIA/nvidia-container-toolkit/issues/48; auto is no longer legacy from 1.18 on.
+_LEGACY: Final = (
+    "a container loses its GPUs when systemd reloads its units: "
+    "`sudo nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto`, and start the containers again"
+)
 
 
 def _installed(facts: Facts, profile: Profile) -> Verdict:
@@ -30,6 +36,8 @@ def _installed(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, f"{observed}, {' and '.join(idle)} not enabled", apply("containers", "enables it"))
     if engine == "docker" and (containers.docker is None or "nvidia" not in containers.docker.runtimes):
         return fails(expected, f"{observed}, and docker does not know the runtime nvidia", apply("containers", "tells it"))
+    if engine == "docker" and containers.docker and containers.docker.systemd and containers.runtime_mode == "legacy":
+        return warns(expected, f"{observed}; NVIDIA's runtime in legacy mode, and systemd has the cgroups", _LEGACY)
     return passes(expected, observed)
 
 

@@ -8,14 +8,15 @@ from provision.verify.facts.base import Fact, FactPart, UnitFacts
 
 
 class DockerSettings(FactPart):
-    """What docker's own file says: the runtimes that it knows, and whether it takes devices of CDI."""
+    """What docker's own file says: the runtimes that it knows, whether it takes devices of CDI, and whether systemd has its cgroups."""
 
     runtimes: tuple[str, ...]
     cdi: bool
+    systemd: bool = False
 
 
 class ContainersFacts(Fact):
-    """The versions of the engines and of the container toolkit, None where there is none; its units, and the GPUs that it lists for CDI."""
+    """The versions of engines and toolkit, None where there is none; its units, the GPUs that it lists for CDI, its runtime's mode."""
 
     name = "containers"
     engines: dict[str, str | None]
@@ -23,6 +24,7 @@ class ContainersFacts(Fact):
     refresh: dict[str, UnitFacts]
     devices: tuple[str, ...]
     docker: DockerSettings | None
+    runtime_mode: str = "auto"
 
 
 class ContainerDevice(FactPart):

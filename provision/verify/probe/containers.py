@@ -220,7 +220,7 @@ def with_podman(has_gpu):
 
 
 def docker_settings():
-    """What docker's own file says: the runtimes that it knows, and whether it takes devices of CDI; None where there is no file."""
+    """What docker's own file says: runtimes, devices of CDI, and whether systemd has the cgroups; None where there is no file."""
     try:
         text = read("/etc/docker/daemon.json")
     except PermissionError:
@@ -231,8 +231,15 @@ def docker_settings():
         return None
     try:
         settings = json.loads(text)
-        return {"runtimes": sorted(settings.get("runtimes", {})), "cdi": settings.get("features", {}).get("cdi") is True}
-    except (ValueError, AttributeError):
+        drivers = [word.partition("=")[2] for word in settings.get("exec-opts", []) if word.startswith("native.cgroupdriver=")]
+        # The default, as docker finds it: UsingSystemd in moby's daemon/daemon_unix.go.
+        booted = os.path.exists("/sys/fs/cgroup/cgroup.controllers") and os.path.isdir("/run/systemd/system")
+        return {
+            "runtimes": sorted(settings.get("runtimes", {})),
+            "cdi": settings.get("features", {}).get("cdi") is True,
+            "systemd": drivers[-1] == "systemd" if drivers else booted,
+        }
+    except (ValueError, AttributeError, TypeError):
         raise Unknown("/etc/docker/daemon.json is not a JSON object") from None
 
 
@@ -285,6 +292,13 @@ def version_of(name):
     return version.group(1) if version else "unreadable" if shutil.which(name) else None
 
 
+def runtime_mode():
+    """How NVIDIA's runtime is told to give GPUs to containers."""
+    text = read("/etc/nvidia-container-runtime/config.toml") or ""
+    told = re.search(r'(?m)^\[nvidia-container-runtime\]\s*\n(?:(?!\[).*\n)*?\s*mode\s*=\s*"([\w-]+)"', text)
+    return told.group(1) if told else "auto"
+
+
 def containers():
     """What is installed for containers, and what it is told."""
     listed = output(["nvidia-ctk", "cdi", "list"]) or ""
@@ -294,6 +308,7 @@ def containers():
         "refresh": {name: unit(name) for name in CDI_REFRESH},
         "devices": sorted(set(re.findall(r"^nvidia\.com/gpu=\S+", listed, re.MULTILINE))),
         "docker": docker_settings() if asked("containers") == "docker" else None,
+        "runtime_mode": runtime_mode(),
     }
 
 

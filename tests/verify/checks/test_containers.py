@@ -17,6 +17,8 @@ WITH_DOCKER: Final[dict[str, Any]] = {
     "containers__docker": {"runtimes": ["nvidia"], "cdi": True},
     "container_run__engine": "docker",
 }
+SYSTEMD: Final = {"runtimes": ["nvidia"], "cdi": False, "systemd": True}
+LEGACY: Final[dict[str, Any]] = {**WITH_DOCKER, "containers__docker": SYSTEMD, "containers__runtime_mode": "legacy"}
 PROGRAM: Final = {"uid": 0, "library": "libcuda.so.1", "error": "", "devices": [{"sum": 2147450880}]}
 CLOSED: Final[dict[str, Any]] = {**PODMAN, "gpu__counters": "admin-only"}
 REFUSED: Final = {"outcome": "refused", "said": "==ERROR== ERR_NVGPUCTRPERM"}
@@ -37,6 +39,10 @@ CASES: list[Case] = [
     ),
     ("containers-installed", {"containers__refresh": {}}, PODMAN, "fail", "nvidia-cdi-refresh.service not enabled"),
     ("containers-installed", WITH_DOCKER, DOCKER, "pass", "docker 26.1.5"),
+    ("containers-installed", LEGACY, DOCKER, "warn", "NVIDIA's runtime in legacy mode, and systemd has the cgroups"),
+    ("containers-installed", {**LEGACY, "containers__docker": SYSTEMD | {"systemd": False}}, DOCKER, "pass", "docker 26.1.5"),
+    ("containers-installed", {**LEGACY, "containers__runtime_mode": "auto"}, DOCKER, "pass", "docker 26.1.5"),
+    ("containers-installed", {"containers__runtime_mode": "legacy"}, PODMAN, "pass", "podman 4.9.3"),
     ("containers-installed", {**WITH_DOCKER, "containers__docker": None}, DOCKER, "fail", "does not know the runtime nvidia"),
     ("containers-installed", {**WITH_DOCKER, "containers__docker__runtimes": ["runc"]}, DOCKER, "fail", "does not know the runtime"),
     ("containers-installed", {"containers": {"unknown": "no systemd answers on this host"}}, PODMAN, "unknown", "no systemd"),

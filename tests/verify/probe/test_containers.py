@@ -65,23 +65,59 @@ def test_no_container_is_started_unless_one_is_asked_for(probe: Any, monkeypatch
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ('{"runtimes": {"nvidia": {}}}', {"runtimes": ["nvidia"], "cdi": False}),
-        ('{"features": {"cdi": true}}', {"runtimes": [], "cdi": True}),
-        ('{"features": {"cdi": "yes"}}', {"runtimes": [], "cdi": False}),
+        ('{"runtimes": {"nvidia": {}}}', {"runtimes": ["nvidia"], "cdi": False, "systemd": True}),
+        ('{"features": {"cdi": true}}', {"runtimes": [], "cdi": True, "systemd": True}),
+        ('{"features": {"cdi": "yes"}}', {"runtimes": [], "cdi": False, "systemd": True}),
+        ('{"exec-opts": ["native.cgroupdriver=cgroupfs"]}', {"runtimes": [], "cdi": False, "systemd": False}),
     ],
 )
 def test_what_docker_is_told_is_read_from_its_file(
     probe: Any, monkeypatch: pytest.MonkeyPatch, text: str, settings: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(probe.containers, "read", lambda _path: text)
+    for test in (os.path.exists, os.path.isdir):  # the version of cgroups, and systemd
+        monkeypatch.setattr(os.path, test.__name__, lambda path, real=test: path.startswith(("/sys/fs/cgroup/", "/run/sys")) or real(path))
     assert probe.containers.docker_settings() == settings
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"runtimes": []}', '{"features": 1}'])
+# What `nvidia-ctk` writes: api/config/v1/toml_test.go of NVIDIA's Container Toolkit 1.20.
+TOOLKIT = """disable-require = false
+
+[nvidia-container-cli]
+load-kmods = true
+
+[nvidia-container-runtime]
+log-level = "info"
+mode = "auto"
+runtimes = ["runc", "crun"]
+
+[nvidia-container-runtime.modes.legacy]
+mode = "x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        (TOOLKIT, "auto"),
+        (TOOLKIT.replace('"auto"', '"legacy"'), "legacy"),
+        (TOOLKIT.replace('mode = "auto"', '#mode = "auto"'), "auto"),
+        (TOOLKIT.replace("[nvidia-container-runtime]", "[other]").replace('"auto"', '"legacy"'), "auto"),
+        (None, "auto"),
+    ],
+)
+def test_the_mode_of_nvidias_runtime_is_the_one_in_its_own_section(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, text: str | None, mode: str
+) -> None:
+    monkeypatch.setattr(probe.containers, "read", {"/etc/nvidia-container-runtime/config.toml": text}.__getitem__)
+    assert probe.containers.runtime_mode() == mode
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"runtimes": []}', '{"features": 1}', '{"exec-opts": 1}'])
 def test_a_file_of_docker_that_is_no_such_file_is_unknown(probe: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(probe.containers, "read", lambda _path: text)
     if text == '{"runtimes": []}':
-        assert probe.containers.docker_settings() == {"runtimes": [], "cdi": False}
+        assert probe.containers.docker_settings()["runtimes"] == []
         return
     with pytest.raises(probe.run.Unknown, match="not a JSON object"):
         probe.containers.docker_settings()

@@ -63,6 +63,8 @@ _NEW_KEY = (
 )
 # Where programs and scripts of packages are run from; of a package manager that is not here the folder is not either.
 _RUN_FROM = ("/opt", "/usr/local", "/var/lib/dpkg", "/var/lib/dkms")
+# Where containerd keeps what it gave to runc, with the hooks that NVIDIA's runtime or docker added: its own, and that of docker.
+_TASKS = ("/run/containerd", "/run/docker/containerd/daemon")
 # Who holds the lock of the packages at a boot, by the name of the process, and what to do about it.
 _AGENTS = {
     "unattended-upgr": "it is the system's own upgrade, which ends by itself",
@@ -240,6 +242,12 @@ def noexec(folders):
     )
 
 
+def legacy_containers():
+    """How many containers run with GPUs that a hook of NVIDIA's gave them, beside the cgroups that systemd keeps for them."""
+    specs = [text_of(path) for place in _TASKS for path in glob.glob(place + "/io.containerd.runtime.v2.task/*/*/config.json")]
+    return sum("nvidia-container-runtime-hook" in spec and re.search(r'"cgroupsPath": ?"[^":]*:', spec) is not None for spec in specs)
+
+
 def warnings():
     """What of a hardened image makes programs, builds or a first login fail later, each with what to do."""
     said = []
@@ -253,6 +261,12 @@ def warnings():
     google = text_of("/sys/class/dmi/id/product_name") == "Google Compute Engine"
     if google and shutil.which("google_guest_agent") is None:
         said.append("there is no Google guest agent: keys of the metadata make no login; install google-guest-agent in the image")
+    running = legacy_containers()
+    if running:
+        said.append(
+            "containers have GPUs of NVIDIA's legacy mode (%d running) and lose them when systemd reloads its units, as for a package "
+            "that is installed (NVIDIA/nvidia-container-toolkit issue 48): start them again after this, or use CDI" % running
+        )
     if os.path.exists("/run/fapolicyd.pid") or os.path.exists("/run/fapolicyd/fapolicyd.pid"):
         said.append("fapolicyd runs: it denies programs of no package; `fapolicyd-cli --file add /opt/gpuprov && fapolicyd-cli --update`")
     return said
