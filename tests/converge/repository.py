@@ -145,6 +145,10 @@ class _Served:
         listed = self._run("gpg", "--batch", "--with-colons", "--list-keys", name).decode()
         return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
 
+    def dearmored(self) -> bytes:
+        """The public key as a keyring of apt has it."""
+        return self._run("gpg", "--batch", "--export", self.fingerprint)
+
     def _lay_out(self, package: Package) -> Path:
         """The package's files below a folder."""
         root = self.folder.parent / "build" / package.name

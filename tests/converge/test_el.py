@@ -143,6 +143,33 @@ def test_undo_removes_what_was_added(host: Host) -> None:
     assert host.lab.shell("ls /etc/yum.repos.d") == "base.repo"
 
 
+def test_a_host_with_nvidias_own_repository_has_a_dnf_that_works_throughout(host: Host, repository: RpmRepository) -> None:
+    """The file that NVIDIA tells to add, with the repository of this test in the place of theirs."""
+    path, name = "/etc/yum.repos.d/cuda-rhel9.repo", PackagePin.parse(host.locked.packages["cudnn"][0]).name
+    told = {"name": "cuda-rhel9-x86_64", "baseurl": repository.url, "enabled": 1, "gpgcheck": 1, "gpgkey": f"{repository.url}key.asc"}
+    own = "[cuda-rhel9-x86_64]\\n" + "".join(f"{key}={value}\\n" for key, value in told.items())
+    host.lab.shell(f"printf '{own}' | sudo tee {path}")
+    watched = "sudo sh -c 'cd /etc/yum.repos.d && stat -c \"%n %a %U %G\" * && sha256sum *'"
+
+    def dnf() -> bool:
+        """Whether it reads its sources, and NVIDIA's packages can be had."""
+        return name in host.lab.shell(f"sudo dnf -q clean expire-cache && sudo dnf -q repoquery {name}")
+
+    before = host.lab.shell(watched)
+    assert dnf()
+    first = host.converge("own", ("cuda_toolkit", "cudnn"))
+    assert [warning for warning in first.warnings if warning.startswith(f"{path} has {repository.url} too")]
+    assert dnf()
+    enabled = host.lab.shell("sudo dnf -q repolist --enabled").split()
+    assert ("gpuprov-mirror" in enabled, "cuda-rhel9-x86_64" in enabled) == (True, False)
+    assert host.findings()["nvcc"].outcome == "pass"
+    assert host.converge("own-again", ("cuda_toolkit", "cudnn")).changed_tasks == ()
+    host.undo("own-undo")
+    assert dnf()
+    assert host.lab.shell(watched) == before
+    host.lab.shell(f"sudo rm {path}")
+
+
 def test_signed_modules_come_from_the_repository_that_the_system_s_own_package_adds(
     host: Host, repository: RpmRepository, tmp_path: Path
 ) -> None:
@@ -150,7 +177,8 @@ def test_signed_modules_come_from_the_repository_that_the_system_s_own_package_a
     plain["stack"]["driver_build"] = "signed"
     asked = Profile.model_validate(plain)
     lock = build(asked, dt.date(2026, 11, 21))
-    added = f"[almalinux-nvidia]\nname=x\nbaseurl={repository.url}\nenabled=1\ngpgcheck=1\ngpgkey={repository.url}key.asc\n"
+    # At an address of its own, as AlmaLinux's is.
+    added = f"[almalinux-nvidia]\nname=x\nbaseurl={repository.url}./\nenabled=1\ngpgcheck=1\ngpgkey={repository.url}key.asc\n"
     module = {f"lib/modules/{KERNEL}/extra/nvidia.ko": "module"}
     made = [Package(name, f"{lock.driver.branch}.1", module if "kmod" in name else {}) for name in lock.driver.packages]
     release = Package("almalinux-release-nvidia-driver", "9", {"etc/yum.repos.d/almalinux-nvidia.repo": added})

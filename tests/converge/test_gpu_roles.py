@@ -5,6 +5,7 @@ What each role leaves on disk is looked at by our probe and by testinfra, which 
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 
 import pytest
@@ -175,6 +176,42 @@ def test_a_rerun_after_all_of_these_completes(host: Host, repository: Repository
     host.converge("whole", ("cudnn",))
     assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13") == "install ok installed"
     host.undo("undo")
+
+
+# What NVIDIA's package cuda-keyring brings, with the repository of this test in the place of theirs.
+KEYRING, LIST = "/usr/share/keyrings/cuda-archive-keyring.gpg", "/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
+PIN = "/etc/apt/preferences.d/cuda-repository-pin-600"
+PINNED = "Package: *\nPin: release l=NVIDIA CUDA\nPin-Priority: 600\n"
+
+
+def test_a_host_with_nvidias_own_repository_has_an_apt_that_works_throughout(host: Host, repository: Repository) -> None:
+    key = base64.b64encode(repository.dearmored()).decode()
+    host.lab.shell(
+        f"echo {key} | base64 -d | sudo tee {KEYRING} > /dev/null; printf '{PINNED}' | sudo tee {PIN} > /dev/null; "
+        f"echo 'deb [signed-by={KEYRING}] {repository.url} /' | sudo tee {LIST} > /dev/null"
+    )
+
+    def apt() -> tuple[str, str]:
+        """What is wrong with the sources, and whether NVIDIA's packages can be had."""
+        said = host.lab.shell("sudo apt-get update 2>&1")
+        found = host.lab.shell("apt-cache policy libcudnn9-cuda-13 2>&1")
+        wrong = [line for line in f"{said}\n{found}".splitlines() if line.startswith(("E:", "W:", "Err:"))]
+        return "\n".join(wrong), "yes" if repository.url.rstrip("/") in found else found
+
+    watched = f"sudo sh -c 'stat -c \"%n %a %U %G\" {KEYRING} {LIST} {PIN}; sha256sum {KEYRING} {LIST} {PIN}; ls /etc/apt/*.d'"
+    before = host.lab.shell(watched)
+    assert apt() == ("", "yes")
+    first = host.converge("own", ("cuda_toolkit", "cudnn"))
+    assert [warning for warning in first.warnings if warning.startswith(f"{LIST} has {repository.url} too")]
+    assert apt() == ("", "yes")
+    assert host.lab.shell(f"cat {LIST}") == f"# gpuprov: deb [signed-by={KEYRING}] {repository.url} /"
+    assert host.findings()["nvcc"].outcome == "pass"
+    assert apt() == ("", "yes")
+    assert host.converge("own-again", ("cuda_toolkit", "cudnn")).changed_tasks == ()
+    host.undo("own-undo")
+    assert apt() == ("", "yes")
+    assert host.lab.shell(watched) == before
+    host.lab.shell(f"sudo rm {KEYRING} {LIST} {PIN}")
 
 
 def test_a_repository_signed_by_another_key_is_refused_although_its_key_is_served(host: Host, repository: Repository) -> None:
