@@ -99,6 +99,13 @@ def test_the_bound_of_free_space_passes_and_a_byte_less_is_refused(here: Any, mo
     assert here.call()["msg"] == "/ has 4 GB free, and the stack needs 5"
 
 
+def test_a_full_file_system_beside_the_root_is_refused(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {"/": 100 * 1024, "/boot": 255, "/var": 256, "/opt": 0}
+    monkeypatch.setattr(os.path, "ismount", lambda path: path in {"/boot", "/var"})
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=free.get(path, 0), f_frsize=MIB, f_flag=0))
+    assert here.call()["msg"] == "/boot has 255 MB free, and less than 256 is full"
+
+
 @pytest.mark.parametrize("check", [False, True])
 def test_a_dry_run_refuses_and_tells_the_same(here: Any, monkeypatch: pytest.MonkeyPatch, *, check: bool) -> None:
     monkeypatch.setattr(here.module, "package_manager", lambda: "dnf5")

@@ -63,6 +63,9 @@ _NEW_KEY = (
 )
 # Where programs and scripts of packages are run from; of a package manager that is not here the folder is not either.
 _RUN_FROM = ("/opt", "/usr/local", "/var/lib/dpkg", "/var/lib/dkms")
+# What a set-up writes to beside the root, where it is a file system of its own. With less free than this it counts as full: no package and
+# no initramfs fits, and either breaks off in the middle.
+_BESIDE_ROOT, _FULL_MB = ("/boot", "/opt", "/tmp", "/usr", "/var"), 256
 # Where containerd keeps what it gave to runc, with the hooks that NVIDIA's runtime or docker added: its own, and that of docker.
 _TASKS = ("/run/containerd", "/run/docker/containerd/daemon")
 # Who holds the lock of the packages at a boot, by the name of the process, and what to do about it.
@@ -242,6 +245,13 @@ def noexec(folders):
     )
 
 
+def full_disks():
+    """File systems beside the root's that are full."""
+    states = {path: os.statvfs(path) for path in _BESIDE_ROOT if os.path.ismount(path)}
+    free_mb = {path: state.f_bavail * state.f_frsize >> 20 for path, state in states.items()}
+    return ["%s has %d MB free, and less than %d is full" % (path, free, _FULL_MB) for path, free in free_mb.items() if free < _FULL_MB]
+
+
 def legacy_containers():
     """How many containers run with GPUs that a hook of NVIDIA's gave them, beside the cgroups that systemd keeps for them."""
     specs = [text_of(path) for place in _TASKS for path in glob.glob(place + "/io.containerd.runtime.v2.task/*/*/config.json")]
@@ -355,6 +365,7 @@ def main():
     free = space.f_bavail * space.f_frsize // _GIB
     if free < options["free_gb"]:
         problems.append("/ has %d GB free, and the stack needs %d" % (free, options["free_gb"]))
+    problems += full_disks()
     problems += [why for why in [options["modules"] and signed_only()] if why]
     refused, replaced = of_others(options["branch"]) if options["branch"] else ([], [])
     problems += refused
