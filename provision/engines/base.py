@@ -95,7 +95,7 @@ class EngineHost(Struct):
             msg = "it has a GPU that --without-gpu left out of the proof"
             raise self._unproven(msg)
         listed = self._observed(lambda: devices(self.facts))
-        if any(device.mig.value == 1 for device in listed):
+        if any(device.mig.value == 1 for device in listed.values()):
             msg = "MIG splits its GPUs, so that their number says nothing"
             raise self._unproven(msg)
         return len(listed)

@@ -106,11 +106,13 @@ _CHAIN: Final[dict[Action, str]] = {
     "restart program": "run the program again; where other programs get it too, reset the GPU (`sudo nvidia-smi --gpu-reset`), then reboot",
     "update driver": "install the driver of the release that the host has",
     "reset": "end what uses the GPU, then `sudo nvidia-smi --gpu-reset` or `sudo reboot`; where it comes again, replace the machine",
-    "reboot": "`sudo reboot`; where it comes again, stop and start the machine, which moves it to other hardware, or replace it",
+    "reboot": "`sudo reboot`; where it comes again, stop and start the machine, which moves it to other hardware, or replace it: "
+    "`journalctl -k -b | grep NVRM` says what happened",
     "replace": "replace the machine (stop and start move it to other hardware), and tell the cloud this code",
 }
 RESET_ALL: Final = "reboot: all GPUs and NVSwitches have to be reset together; where it comes again, replace the machine"
 """What to do about a fatal error of an NVSwitch."""
+_LOST_ACTIONS: Final[dict[int, Action]] = {8: "replace", 16: "reset"}
 _RECOVERED: Final = "NVLink recovered by itself: see `nvidia-smi nvlink -e`, and again after a day whether its errors grow"
 _WORST: Final[tuple[Action, ...]] = tuple(_CHAIN)
 
@@ -141,6 +143,12 @@ def switch_gravity(sxid: int, *, nonfatal: bool) -> Literal["hard", "soft", "ign
 def chain(xid: int) -> str:
     """What to do about an XID on a cloud machine, the mildest step first."""
     return _CHAIN[action(xid)]
+
+
+def after_loss(*errors: int) -> str:
+    """What to do about GPUs that NVML cannot reach, by its return codes; without one, they have fallen off the bus."""
+    actions = [_LOST_ACTIONS.get(error, "reboot") for error in errors]
+    return f"drain the host; {_CHAIN[max(actions, key=_WORST.index, default='reboot')]}"
 
 
 def advice(events: Iterable[tuple[int, bool]]) -> str:

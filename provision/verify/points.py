@@ -27,9 +27,9 @@ def measurement_of(host: str, facts: Facts | None) -> Measurement | None:
         return None
     if facts is None or not roofline:
         return None
-    cards = [gpu_by_nvml_name(device.name) for device in facts.read(PerfFacts).devices]
+    cards = [gpu_by_nvml_name(device.name) for device in facts.read(PerfFacts).devices if device.name]
     same = all(card == cards[0] for card in cards)
-    return Measurement(host, cards[0] if same else None, roofline)
+    return Measurement(host, cards[0] if cards and same else None, roofline)
 
 
 def points(facts: Facts) -> list[Point]:
@@ -40,7 +40,7 @@ def points(facts: Facts) -> list[Point]:
     was measured.
     """
     result = []
-    for number, device in enumerate(facts.read(PerfFacts).devices):
+    for number, device in facts.read(PerfFacts).numbered.items():
         gemm, memory = device.gemm, device.memory
         width = _BYTES.get(gemm.precision)
         if gemm.tflops is not None and width is not None and gemm.size:

@@ -6,7 +6,7 @@ from typing import Final
 
 from provision.host.ssh import Target
 from provision.structs import MutableStruct, Struct, field
-from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, chain, meaning
+from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, after_loss, chain, meaning
 from provision.watch.sample import GpuSample, Rates, Sample, rates
 from provision.watch.stream import Lost
 
@@ -126,7 +126,7 @@ def _happened(state: HostState, now: Sample, at: float) -> Iterable[Notice]:
     for index, gpu in enumerate(now.gpus):
         before = old.get(gpu.uuid)
         if gpu.lost and not (before and before.lost):
-            yield Notice(at, state.name, index, f"lost: {gpu.lost}", "drain the host, reboot it, and replace it if it comes again")
+            yield Notice(at, state.name, index, f"lost: {gpu.lost}", after_loss())
         if before is None:
             continue
         if (grown := _grown(before.ecc_uncorrected, gpu.ecc_uncorrected)) > 0:

@@ -158,7 +158,7 @@ def measured(facts: Facts, folder: Path | None) -> Facts:
 def uuids(facts: Facts) -> list[str]:
     """What the driver calls the GPUs of a host; empty where it does not say of each."""
     try:
-        return [str(device.uuid.answer()) for device in devices(facts)]
+        return [str(device.uuid.answer()) for device in devices(facts).values()]
     except NotObservedError:
         return []
 

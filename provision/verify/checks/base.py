@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self, TypeVar
 
 from provision.catalog import read
 from provision.catalog.records.base import version
@@ -11,7 +11,8 @@ from provision.profile.model import Profile
 from provision.structs import MutableStruct, Struct, field
 from provision.verify.codes import cuda_error
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
+from provision.verify.facts.base import Reading
+from provision.verify.facts.gpu import DeviceFacts, devices, not_started, require_gpu
 from provision.verify.facts.perf import PerfFacts
 from provision.verify.facts.stack import NvccTrial
 from provision.verify.finding import Outcome
@@ -20,8 +21,8 @@ Tier = Literal["quick", "standard", "perf"]
 # Hints that several checks give.
 COMPARE = "compare with a healthy host of the same kind"
 BROKEN = "the GPU or its memory is broken: hand the machine back"
+_SEE_GPU = "see the reason, and the check gpu; `gpuprov probe HOST` shows all facts"
 MEASURE = "see the reason, and measure again with --tier perf"
-OFF_THE_BUS = "drain the host and reboot it: `journalctl -k -b | grep NVRM` says what happened; if it comes back, have the GPU replaced"
 AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
@@ -110,8 +111,8 @@ SPLIT: Final = "the GPUs are split with MIG (gpu.mig), and this is about whole o
 
 
 def visible_gpus(facts: Facts, profile: Profile) -> int:
-    """How many GPUs a process should see: all of the host's, or one MIG device where they are split."""
-    return 1 if profile.gpu.mig else max(1, len(require_gpu(facts).nodes))
+    """How many GPUs a process should see: all of the host's but cards for a display, or one MIG device where they are split."""
+    return 1 if profile.gpu.mig else max(1, require_gpu(facts).computing)
 
 
 def together(expected: str, results: Sequence[Verdict]) -> Verdict:
@@ -182,24 +183,60 @@ class Signs(MutableStruct):
         self.sound.extend(prefix + sign for sign in other.sound)
 
 
-def each_gpu(facts: Facts, expected: str, look: Callable[[DeviceFacts], Signs], *, fail: str, warn: str, note: str = "") -> Verdict:
-    """The verdict on all GPUs. One that does not answer (NotObservedError) makes it unknown, and does not hide another one that fails.
+T = TypeVar("T")
+
+
+def ask_each(facts: Facts, profile: Profile, look: Callable[[DeviceFacts], T]) -> tuple[dict[int, T], list[str]]:
+    """What was read of each GPU, by its index; and the GPUs that do not answer, each with the reason.
+
+    Where none answers NotObservedError, with all reasons.
+    """
+    answers, silent = dict[int, T](), list[str]()
+    gpus = devices(facts)
+    for index, device in gpus.items():
+        try:
+            answers[index] = look(device)
+        except NotObservedError as reason:
+            silent.append(f"GPU {index}: {device.lost or reason}")
+    if len(gpus) < profile.gpu.count:
+        silent += [f"{address}: on the bus, and not started by the driver" for address in not_started(facts)]
+    if not answers:
+        raise NotObservedError("; ".join(silent))
+    return answers, silent
+
+
+def beside(silent: Sequence[str], verdict: Verdict) -> Verdict:
+    """The verdict on the GPUs that answer, where some do not: these make it unknown, and hide no failure of the others."""
+    if not silent or verdict.outcome == "not-applicable":
+        return verdict
+    observed = f"{'; '.join(silent)}; the others: {verdict.observed}"
+    return fails(verdict.expected, observed, verdict.hint) if verdict.outcome == "fail" else unknown(verdict.expected, observed, _SEE_GPU)
+
+
+def none_has(facts: Facts, reading: Callable[[DeviceFacts], Reading]) -> bool:
+    """Whether no GPU has such a thing, by those that answer."""
+    readings = [reading(device) for device in devices(facts).values()]
+    return any(one.unsupported for one in readings) and all(one.value is None for one in readings)
+
+
+def each_gpu(
+    facts: Facts, profile: Profile, expected: str, look: Callable[[DeviceFacts], Signs], *, fail: str, warn: str, note: str = ""
+) -> Verdict:
+    """The verdict on all GPUs; see `beside` for those that do not answer.
 
     `fail` and `warn` are the hints where a GPU fails or is doubtful; `note` follows every observation.
     """
-    signs, silent = Signs(), []
-    for index, device in enumerate(devices(facts)):
-        try:
-            signs.add(look(device), f"GPU {index}: ")
-        except NotObservedError as reason:
-            silent.append(f"GPU {index}: {reason}")
+    answers, silent = ask_each(facts, profile, look)
+    signs = Signs()
+    for index, one in answers.items():
+        signs.add(one, f"GPU {index}: ")
     if signs.bad:
-        return fails(expected, "; ".join(signs.bad + signs.doubtful + silent) + note, fail)
-    if silent:
-        raise NotObservedError("; ".join(silent + signs.doubtful) + note)
-    if signs.doubtful:
-        return warns(expected, "; ".join(signs.doubtful) + note, warn)
-    return passes(expected, ("; ".join(signs.sound) or "nothing") + note)
+        verdict = fails(expected, "; ".join(signs.bad + signs.doubtful) + note, fail)
+    elif signs.doubtful:
+        verdict = warns(expected, "; ".join(signs.doubtful) + note, warn)
+    else:
+        verdict = passes(expected, ("; ".join(signs.sound) or "nothing") + note)
+    return beside(silent, verdict)
 
 
 def dotted(text: str) -> tuple[int, ...]:
@@ -213,10 +250,11 @@ def dotted(text: str) -> tuple[int, ...]:
 
 def gpu_count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
     """How many GPUs there should be: as many as were measured, as the host has, or as the profile asks for, whichever is most."""
-    return max(len(perf.devices), len(require_gpu(facts).nodes), profile.gpu.count)
+    return max(len(perf.devices), require_gpu(facts).computing, profile.gpu.count)
 
 
 def over_all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
     """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
     absent = range(len(perf.devices), gpu_count(facts, perf, profile))
-    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent)])
+    silent = [unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent]
+    return together(expected, [*results, *silent])

@@ -28,7 +28,7 @@ def _bench(facts: Facts, profile: Profile) -> Verdict:
     expected = f"measured within {asked.bench_days} days, and no figure below its gate: {', '.join(recipes)}"
     if profile.gpu.mig:
         return unknown(expected, SPLIT, "a profile that splits its GPUs demands no measurement: leave verify.bench out")
-    gpus = sorted(str(device.uuid.answer()) for device in devices(facts))
+    gpus = sorted(str(device.uuid.answer()) for device in devices(facts).values())
     if BenchFacts.name not in facts.raw:
         return unknown(expected, "no measurement of these GPUs is kept on this machine", _MEASURE)
     kept = facts.read(BenchFacts)

@@ -8,13 +8,14 @@ import re
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.roofline import is_other_form
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
-from provision.verify.checks.base import OF_THE_IMAGE, OFF_THE_BUS, Check, Verdict, apply, fails, passes, unknown, warns
-from provision.verify.codes import MISMATCH, NO_LIBRARY
+from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
+from provision.verify.codes import MISMATCH, NO_LIBRARY, after_loss
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.boot import SecureBootFacts
-from provision.verify.facts.gpu import DriverFacts, GpuFacts, ModulesFacts, NvmlFacts, require_gpu, user_space
+from provision.verify.facts.gpu import DriverFacts, GpuFacts, ModulesFacts, NvmlFacts, computing, not_started, require_gpu, user_space
 from provision.verify.facts.health import XidsFacts
 from provision.verify.facts.surroundings import UpgradesFacts
 
@@ -40,6 +41,11 @@ _CAUSES: Final = {
     "reset": "the card requires a reset: reboot the host",
     "start": _POWER,
 }
+_OTHER_FORM = (
+    "the profile asks for {}: a card for a PCIe slot has another power limit, lower clocks and NVLink only by a bridge, so that no "
+    "figure of the profile's card holds for it; compare instance type and profile"
+)
+_BESIDE = "programs see the card of the display too, unless they are started with `CUDA_VISIBLE_DEVICES={}`"
 _OTHER_CARD = (
     "the cards of the profile are there, and others beside them, which a profile cannot describe: take those out, or waive this check in "
     "verify.waivers and start programs with CUDA_VISIBLE_DEVICES (`nvidia-smi -L` lists the cards)"
@@ -55,31 +61,38 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
     if not gpu.module:
         owned = f" ({gpu.owners(gpu.pci)})" if gpu.drivers else ""
         return fails(expected, f"{len(gpu.pci)} on the bus{owned}, and no NVIDIA driver is loaded", _to_load(facts, profile))
-    gpus = facts.read(NvmlFacts).devices
-    if lost := [f"GPU {index}: {device.lost}" for index, device in enumerate(gpus) if device.lost]:
-        others = ", ".join(str(device.name.value or "no name") for device in gpus if not device.lost)
-        return fails(expected, f"{'; '.join(lost)}; the others: {others or 'none'}", OFF_THE_BUS)
-    names = [str(device.name.answer()) for device in gpus]
+    gpus = computing(facts)
+    if lost := {index: device for index, device in gpus.items() if device.lost}:
+        others = ", ".join(str(device.name.value or "no name") for device in gpus.values() if not device.lost)
+        reasons = "; ".join(f"GPU {index}: {device.lost}" for index, device in lost.items())
+        hint = after_loss(*(device.error.count() for device in lost.values()))
+        return fails(expected, f"{reasons}; the others: {others or 'none'}", hint)
+    names = [str(device.name.answer()) for device in gpus.values()]
     # Whole words: an L40S is not an L4.
-    words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
+    card = read.gpu(profile.gpu.model)
+    words = {word.upper() for word in card.nvml_words}
     right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
     observed = ", ".join(names) or "none"
-    if len(right) == len(names) < min(profile.gpu.count, len(gpu.pci)):
+    if len(right) == len(names) < min(profile.gpu.count, len(gpu.pci) - len(gpu.displays)):
         return _not_started(expected, observed, gpu, facts)
     if profile.gpu.count <= len(right) < len(names):
         return fails(expected, observed, _OTHER_CARD)
     if len(right) < profile.gpu.count:
         return fails(expected, observed, "this is not the machine that the profile asks for: compare instance type and profile")
+    if any(is_other_form(card, name) for name in right):
+        return fails(expected, f"{observed}: of another form than {card.name}", _OTHER_FORM.format(card.name))
     if not gpu.readable or len(gpu.nodes) < len(names):
         nodes = ", ".join(gpu.nodes) or "missing"
         return fails(expected, f"{observed}; device nodes {nodes} not usable", "see the modes of /dev/nvidia*")
+    if beside := ", ".join(str(device.name.value) for index, device in enumerate(facts.read(NvmlFacts).devices) if index not in gpus):
+        uuids = ",".join(str(device.uuid.value) for device in gpus.values())
+        return warns(expected, f"{observed}; beside them, for a display: {beside}", _BESIDE.format(uuids))
     return passes(expected, observed)
 
 
 def _not_started(expected: str, observed: str, gpu: GpuFacts, facts: Facts) -> Verdict:
     """Cards that are on the bus and that NVML does not list: the driver says why, or another one owns them."""
-    listed = [str(device.pci.value) for device in facts.read(NvmlFacts).devices]
-    absent = [address for address in gpu.pci if not any(place.endswith(address) for place in listed)]
+    absent = not_started(facts)
     observed = f"{observed}; on the bus and not started: {gpu.owners(absent)}"
     hint = _SEE_LOG
     with contextlib.suppress(NotObservedError):

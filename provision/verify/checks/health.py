@@ -13,9 +13,12 @@ from provision.verify.checks.base import (
     Signs,
     Verdict,
     apply,
+    ask_each,
+    beside,
     dotted,
     each_gpu,
     fails,
+    none_has,
     not_applicable,
     passes,
     unknown,
@@ -53,9 +56,10 @@ _GSP_LOST: Final = frozenset({119, 120})
 _GSP_STATES: Final = {"0": "off", "1": "on"}
 
 
-def _health(facts: Facts, _profile: Profile) -> Verdict:
+def _health(facts: Facts, profile: Profile) -> Verdict:
     return each_gpu(
         facts,
+        profile,
         "no uncorrected memory error, nothing retired that waits or failed, and no recovery asked for",
         _device,
         fail="drain the host and reset the GPU or reboot; if it comes back, have the GPU replaced",
@@ -178,7 +182,7 @@ def _is_hard(told: list[tuple[int, bool]]) -> bool:
 def _indices(facts: Facts) -> dict[str, int]:
     """Bus address → index of the GPU, as far as NVML says; a GPU that fell off the bus is no longer there."""
     try:
-        return {str(device.pci.answer()): index for index, device in enumerate(devices(facts)) if device.pci.value is not None}
+        return {str(device.pci.answer()): index for index, device in devices(facts).items() if device.pci.value is not None}
     except NotObservedError:
         return {}
 
@@ -187,13 +191,13 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
     """The GPU's system processor (GSP) runs most of the driver, always with the open modules. A GPU whose GSP hangs is lost."""
     expected = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
     require_gpu(facts)
-    seen, log, gpus = facts.read(GspFacts), facts.read(XidsFacts), tuple[DeviceFacts, ...]()
+    seen, log, gpus = facts.read(GspFacts), facts.read(XidsFacts), dict[int, DeviceFacts]()
     with contextlib.suppress(NotObservedError):  # without one, the modules may be why
         gpus = devices(facts)
     has = profile.image_has
     asked = (has.driver_flavour if has else None) or profile.stack.driver_flavour
     lost = sorted({event.code for event in log.events if event.code in _GSP_LOST})
-    states = ["not told" if gpu.gsp.value is None else _GSP_STATES.get(str(gpu.gsp.value), "?") for gpu in gpus]
+    states = ["not told" if gpu.gsp.value is None else _GSP_STATES.get(str(gpu.gsp.value), "?") for gpu in gpus.values()]
     observed = f"{seen.modules or 'no'} kernel modules, firmware {', '.join(dict.fromkeys(states)) or 'not told'}"
     if lost:
         cure = "runs without it" if seen.modules == "proprietary" else "may run without it under the proprietary modules"
@@ -202,26 +206,29 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
     if asked != "auto" and seen.modules is not None and seen.modules != asked:
         hint = apply("nvidia_driver", "installs them") if profile.image_has is None else OF_THE_IMAGE
         return fails(expected, f"{observed}; the profile asks for the {asked} ones", hint)
-    if seen.on_disk == "0" and 1 in [gpu.gsp.value for gpu in gpus]:
+    if seen.on_disk == "0" and 1 in [gpu.gsp.value for gpu in gpus.values()]:
         hint = "the open modules cannot do without it" if seen.modules == "open" else "reboot, or unload the driver and load it again"
         return fails(expected, f"{observed}; NVreg_EnableGpuFirmware=0 is set for the next load", hint)
-    gpus = devices(facts)
+    _, silent = ask_each(facts, profile, _gsp_state)
     if seen.modules is None:
         return unknown(expected, observed, "see /proc/driver/nvidia/version on the host")
-    for gpu in gpus:
-        if not gpu.gsp.unsupported and str(gpu.gsp.count()) not in _GSP_STATES:
-            msg = f"NVML read {gpu.gsp.value!r}, which can be no state of the GSP's firmware"
-            raise NotObservedError(msg)
     if not log.complete:
         return unknown(expected, f"{observed}, and the beginning of {log.source} is lost", "look again after the next boot")
-    return passes(expected, observed)
+    return beside(silent, passes(expected, observed))
 
 
-def _throttling(facts: Facts, _profile: Profile) -> Verdict:
-    if all(device.event_reasons.unsupported for device in devices(facts)):
+def _gsp_state(gpu: DeviceFacts) -> None:
+    if not gpu.gsp.unsupported and str(gpu.gsp.count()) not in _GSP_STATES:
+        msg = f"NVML read {gpu.gsp.value!r}, which can be no state of the GSP's firmware"
+        raise NotObservedError(msg)
+
+
+def _throttling(facts: Facts, profile: Profile) -> Verdict:
+    if none_has(facts, lambda device: device.event_reasons):
         return not_applicable("this GPU does not tell what holds its clocks down")
     return each_gpu(
         facts,
+        profile,
         "neither the hardware nor heat holds the clocks down",
         _brakes,
         fail="see temperature, fans and power supply: `nvidia-smi -q -d TEMPERATURE,POWER`",

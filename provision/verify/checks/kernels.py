@@ -7,7 +7,6 @@ from provision.catalog import read
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, apply, computed, fails, no_extra, not_compiled, passes, visible_gpus
 from provision.verify.facts import Facts
-from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.kernels import CutlassFacts, OpenClFacts, OpenClRun
 
 _ICD: Final = "/etc/OpenCL/vendors/nvidia.icd"
@@ -29,7 +28,7 @@ def _cutlass(facts: Facts, profile: Profile) -> Verdict:
             wrong.append(f"GPU {index}: {device.error or f'{device.wrong} of {device.sums} sums are wrong'}")
         elif device.built_for != device.capability:
             wrong.append(f"GPU {index} is {device.capability}, and code for {device.built_for} ran")
-    verdict = computed(expected, trial, wrong, len(trial.devices), 1 if profile.gpu.mig else max(1, len(facts.read(GpuFacts).nodes)))
+    verdict = computed(expected, trial, wrong, len(trial.devices), visible_gpus(facts, profile))
     return Verdict(verdict.outcome, verdict.expected, f"CUTLASS {trial.release}: {verdict.observed}", verdict.hint)
 
 

@@ -91,7 +91,7 @@ def _judge(expected: str, look: Callable[[PerfDeviceFacts], Verdict]) -> Callabl
         require_gpu(facts)
         perf = facts.read(PerfFacts)
         results = []
-        for number, device in enumerate(perf.devices):
+        for number, device in perf.numbered.items():
             one = look(device)
             results.append(Verdict(one.outcome, "", f"GPU {number}: {one.observed}", one.hint))
         return over_all(facts, perf, profile, expected, results)

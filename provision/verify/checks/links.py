@@ -8,7 +8,21 @@ from typing import Final
 
 from provision.profile.fabric import has_nvlink5, has_nvswitch, why_not
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import (
+    Check,
+    Signs,
+    Verdict,
+    apply,
+    ask_each,
+    beside,
+    each_gpu,
+    fails,
+    none_has,
+    not_applicable,
+    passes,
+    unknown,
+    warns,
+)
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, DriverFacts, NvmlFacts, devices, require_gpu
@@ -34,7 +48,7 @@ _UNTIL: Final = "install nvidia-fabricmanager of exactly the driver's version, a
 _MODPROBE: Final = "run `nvidia-modprobe -u -c 0` as root"
 
 
-def _nodes(facts: Facts, _profile: Profile) -> Verdict:
+def _nodes(facts: Facts, profile: Profile) -> Verdict:
     expected = "device nodes that every user may open, one for each GPU, no nouveau, and GPUs that several programs may use"
     gpu = require_gpu(facts)
     if gpu.modes is None:
@@ -42,8 +56,7 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
         raise NotObservedError(msg)
     if gpu.nouveau:
         return fails(expected, "nouveau is loaded", "blacklist nouveau and reboot; the driver's package does it")
-    devices = facts.read(NvmlFacts).devices
-    gpus = len(devices)
+    gpus = len(facts.read(NvmlFacts).devices)
     if gpus == 0:
         return fails(expected, f"{len(gpu.nodes)} nodes for the 0 GPUs of NVML", "the driver starts no GPU: see the check gpu")
     if len(gpu.nodes) < gpus:
@@ -57,14 +70,16 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
     if closed:
         hint = "see NVreg_DeviceFileMode and NVreg_DeviceFileGID in /etc/modprobe.d, or the rules of udev"
         return fails(expected, f"closed to others: {', '.join(closed)}", hint)
-    modes = {index: _COMPUTE_MODES[mode] for index, device in enumerate(devices) if (mode := device.compute_mode.value) in _COMPUTE_MODES}
+    # A driver that does not tell the mode is no reason; a GPU that is lost is one.
+    answers, silent = ask_each(facts, profile, lambda one: one.compute_mode.answer() if one.lost else one.compute_mode.value)
+    modes = {index: _COMPUTE_MODES[mode] for index, mode in answers.items() if mode in _COMPUTE_MODES}
     if modes:
         observed = "; ".join(f"GPU {index}: {words}" for index, words in modes.items())
         default = f"`sudo nvidia-smi -i {','.join(map(str, modes))} -c DEFAULT` lets several programs use each of them"
-        return (fails if _PROHIBITED in modes.values() else warns)(expected, observed, default)
+        return beside(silent, (fails if _PROHIBITED in modes.values() else warns)(expected, observed, default))
     if "/dev/nvidia-uvm" not in gpu.modes:
         return warns(expected, "no /dev/nvidia-uvm, without which CUDA does not start", "run `nvidia-modprobe -u -c 0` at boot")
-    return passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all")
+    return beside(silent, passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all"))
 
 
 def _pcie(facts: Facts, profile: Profile) -> Verdict:
@@ -79,9 +94,10 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
             return Signs(bad=words)
         return Signs(doubtful=words if lanes < most_lanes else [], sound=words)
 
-    virtual = any(device.virtualization.value in _VIRTUAL for device in devices(facts))
+    virtual = any(device.virtualization.value in _VIRTUAL for device in devices(facts).values())
     return each_gpu(
         facts,
+        profile,
         f"PCIe generation {generation} or later, {width} lanes or more",
         look,
         fail="another slot, riser or machine: the card cannot get its data through this link",
@@ -91,21 +107,20 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _nvlink(facts: Facts, profile: Profile) -> Verdict:
-    gpus = devices(facts)
-    if all(device.links.unsupported for device in gpus):
+    if none_has(facts, lambda device: device.links):
         return not_applicable("this GPU has no NVLink")
-    if len(gpus) == 1:
+    up, silent = ask_each(facts, profile, lambda device: (device.links_up.count(), device.links.count()))
+    if len(up) + len(silent) == 1:
         return not_applicable("one GPU: there is nothing that it could be linked with")
     expected = "every GPU with as many NVLinks up as its siblings, and none without"
-    up = [(device.links_up.count(), device.links.count()) for device in gpus]
-    observed = ", ".join(f"GPU {index}: {active} of {links}" for index, (active, links) in enumerate(up))
-    if not any(active for active, _ in up) and not _soldered(facts, profile):
+    observed = ", ".join(f"GPU {index}: {active} of {links}" for index, (active, links) in up.items())
+    if not any(active for active, _ in up.values()) and not _soldered(facts, profile):
         return not_applicable(f"no bridge connects these cards: {observed}")
     # Not all links need be used: on some boards 12 of 18 are, by design (azurehpc-health-checks, issue 162). Siblings decide.
-    if len(set(up)) > 1 or not up[0][0]:
+    if len(set(up.values())) > 1 or not all(active for active, _ in up.values()):
         hint = "see `nvidia-smi nvlink -s` and the kernel log for XID 74; on an NVSwitch system the fabric manager brings links up"
-        return fails(expected, observed, hint)
-    return passes(expected, observed)
+        return beside(silent, fails(expected, observed, hint))
+    return beside(silent, passes(expected, observed))
 
 
 def _soldered(facts: Facts, profile: Profile) -> bool:
@@ -113,8 +128,8 @@ def _soldered(facts: Facts, profile: Profile) -> bool:
 
     Without a bridge all links of such cards are down (NVSentinel, issue 1481). H100 and later modules do not have SXM in their names.
     """
-    names = [str(device.name.answer()) for device in devices(facts)]
-    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or not all(_SLOT.search(name) for name in names)
+    names, _ = ask_each(facts, profile, lambda device: str(device.name.answer()))
+    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or not all(_SLOT.search(name) for name in names.values())
 
 
 def _no_switches(profile: Profile) -> str:
@@ -143,21 +158,25 @@ def _fabric_on_disk(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _fabric(facts: Facts, profile: Profile) -> Verdict:
-    gpus = devices(facts)
+    states, silent = ask_each(facts, profile, _membership)
+    return beside(silent, _joined(facts, profile, states))
+
+
+def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Verdict:
+    """The verdict on the GPUs that say whether they have joined the fabric."""
     fabric = facts.read(FabricFacts)
-    states = [_membership(device) for device in gpus]
     # The switches of NVLink 5 are not devices of NVIDIA's on the bus, so there the profile says that they are.
     hidden = has_nvlink5(profile) and has_nvswitch(profile)
-    if not fabric.switches and not any(states) and not hidden:
+    if not fabric.switches and not any(states.values()) and not hidden:
         return not_applicable("no NVSwitch on this host, and no GPU of a fabric")
     expected = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
     manager = fabric.manager
     unit = "not seen" if manager is None else "active" if manager.active else "not active" if manager.exists else "not installed"
-    gpu_states = ", ".join(f"GPU {index}: {state or 'no state told'}" for index, state in enumerate(states))
+    gpu_states = ", ".join(f"GPU {index}: {state or 'no state told'}" for index, state in states.items())
     observed = f"{fabric.switches} switches, fabric manager {unit}, {gpu_states}"
     if fabric.cuda_init is not None:
         observed += f", cuInit {fabric.cuda_init}"
-    if any(state not in {None, "joined"} for state in states) or fabric.cuda_init == _NOT_READY:
+    if any(state not in {None, "joined"} for state in states.values()) or fabric.cuda_init == _NOT_READY:
         return fails(expected, observed, _UNTIL)
     if fabric.cuda_init:
         return fails(expected, observed, "CUDA does not start for another reason than the fabric: see the checks of the driver")

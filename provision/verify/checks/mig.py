@@ -42,7 +42,7 @@ def _mig(facts: Facts, profile: Profile) -> Verdict:
         return Signs(sound=[words]) if sorted(have) == sorted(wanted) else Signs(bad=[words])
 
     return each_gpu(
-        facts, expected, look, fail=apply("mig", "splits them, and reboots once where that is needed"), warn="", note=_note(facts)
+        facts, profile, expected, look, fail=apply("mig", "splits them, and reboots once where that is needed"), warn="", note=_note(facts)
     )
 
 

@@ -21,6 +21,7 @@ from provision.verify.checks.base import (
     WORST,
     Check,
     Verdict,
+    beside,
     fails,
     gpu_count,
     not_applicable,
@@ -42,6 +43,7 @@ _HEAT: Final = 0x20
 _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.75 of it on
 
 _ENDLESS: Final[frozenset[Reason]] = frozenset({"timeout"})
+_UNREACHED: Final[frozenset[Reason]] = frozenset({"lost"})
 _HANGS = (
     "a path between GPUs hangs, mostly that of PCIe: where `NCCL_P2P_DISABLE=1 all_reduce_perf -g 2` of nccl-tests ends, switch off the "
     "bridges' ACS (`lspci -vvv | grep ACSCtl`), and boot with iommu=pt"
@@ -106,7 +108,7 @@ class _Reference(Struct):
 def _reference(facts: Facts, perf: PerfFacts, profile: Profile) -> _Reference:
     """The fleet's own figures where there are some; what it did not measure is the catalogue's."""
     card = read.gpu(profile.gpu.model)
-    alike = all(has_nvml_name(card, device.name) for device in perf.devices)
+    alike = all(has_nvml_name(card, device.name) for device in perf.devices if device.name)
     healthy = read.gpus().acceptance.healthy.get(card.model, Healthy()) if alike else Healthy()
     if FleetFacts.name not in facts.raw:
         return _Reference(card, healthy, alike)
@@ -171,7 +173,7 @@ def _each(
     alone = [(rate(d), gate(d).most) for d in perf.devices if not d.others.users and not wrong(d)]
     undisturbed = [r for r, most in alone if r is not None and (most is None or r <= most * ABSURD)]
     results = []
-    for number, device in enumerate(perf.devices):
+    for number, device in perf.numbered.items():
         value, other = rate(device), device.others.users
         if wrong(device):
             results.append(fails("", f"GPU {number}: WRONG result ({_why(device)})", BROKEN))
@@ -193,7 +195,7 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
     """The fastest 20 ms against the figure of runs as short; the sustained rate may fall to the share that fails."""
     perf = _perf(facts)
     reference, sheet = _reference(facts, perf, profile), read.gpus().acceptance.datasheet
-    precision = perf.devices[0].gemm.precision or "?"
+    precision = next((device.gemm.precision for device in perf.devices if device.gemm.precision), "?")
     share = sheet.tensor_capped if reference.is_capped else sheet.tensor
     peak = reference.card.peaks.get(precision)
     gate = reference.gate(f"TFLOPS of a product in {precision}", reference.healthy.tensor_tflops, peak, share)
@@ -280,6 +282,10 @@ _ONE: Final = "there is one GPU"
 _ALONE: Final = unless(lambda p: p.gpu.count > 1, _ONE)
 
 
+def _lost(perf: PerfFacts) -> list[str]:
+    return [f"GPU {number}: {device.gemm.unknown}" for number, device in perf.numbered.items() if device.gemm.reason in _UNREACHED]
+
+
 def _hangs(part: PartFacts, perf: PerfFacts, count: int) -> bool:
     """Whether GPUs did not end what they do together, though each of them was seen to work, and no other program uses one."""
     working = [device for device in perf.devices if device.gemm.tflops and device.copies.slower_gb_s and not device.others.users]
@@ -297,7 +303,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     gate = replace(gate, most=None)  # NVSwitch adds up inside the fabric, which may be faster than the links
     total = perf.all_reduce
     orders = ", ".join(f"{name}={value}" for name, value in total.environment.items())
-    states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))
+    states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in perf.numbered.items())
     why = f" ({f'ordered {orders}; ' if orders else ''}{states})"
     if _hangs(total, perf, count):
         return fails(gate.expected, f"does not end, though each GPU computes and copies: {total.unknown}{why}", _HANGS)
@@ -306,9 +312,10 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     if total.right is not True:
         return fails(gate.expected, f"WRONG sum{why}", "a GPU or a link between them is broken: hand the machine back")
     rate = f"right, {total.bus_gb_s:.4g} GB/s"
-    users = [f"GPU {number} also used by {device.others.users}" for number, device in enumerate(perf.devices) if device.others.users]
+    users = [f"GPU {number} also used by {device.others.users}" for number, device in perf.numbered.items() if device.others.users]
     if users or total.gpus != count:
-        return unknown(gate.expected, f"{rate}; {'; '.join(users) or f'over {total.gpus} of {count} GPUs'}{why}", AGAIN)
+        said = "; ".join([*users, *_lost(perf)]) or f"over {total.gpus} of {count} GPUs"
+        return unknown(gate.expected, f"{rate}; {said}{why}", AGAIN if users else MEASURE)
     if card.model in read.gpus().acceptance.all_reduce_reported:
         return passes("a correct sum over all GPUs; its rate depends on the host", rate)
     outcome, _ = _against(gate, total.bus_gb_s, total.bus_gb_s)
@@ -331,9 +338,9 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
     observed = f"over {split.gpus} GPUs"
     if not split.right:
         return fails(expected, f"WRONG result {observed}", "a GPU or a link between them is broken: hand the machine back")
-    if split.gpus != count:
+    if split.gpus != count - len(_lost(perf)):
         return fails(expected, f"right, but {observed}", "see which GPU took no part: `gpuprov probe HOST --tier perf`")
-    return passes(expected, f"right, {observed}")
+    return beside(_lost(perf), passes(expected, f"right, {observed}"))
 
 
 _check = partial(Check, needs_gpu=True, whole_gpus=True, tier="perf")

@@ -40,7 +40,7 @@ def _amp(facts: Facts, profile: Profile) -> Verdict:
     require_gpu(facts)
     perf = facts.read(PerfFacts)
     results = []
-    for number, device in enumerate(perf.devices):
+    for number, device in perf.numbered.items():
         part, name = device.amp, f"GPU {number}"
         if part.speed_up is None:
             results.append(unknown("", f"{name} not measured, {part.reason}: {part.unknown}", MEASURE))
@@ -58,7 +58,7 @@ def _triton(facts: Facts, profile: Profile) -> Verdict:
     require_gpu(facts)
     perf = facts.read(PerfFacts)
     results = []
-    for number, device in enumerate(perf.devices):
+    for number, device in perf.numbered.items():
         part, name = device.triton, f"GPU {number}"
         if part.right is None and part.reason in {"missing", "failed"}:
             results.append(fails("", f"{name}: {part.unknown}", apply("pytorch", "installs a compiler and Python's headers")))

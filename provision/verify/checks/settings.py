@@ -8,7 +8,20 @@ from functools import partial
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, together, unknown, unless, warns
+from provision.verify.checks.base import (
+    Check,
+    Verdict,
+    apply,
+    ask_each,
+    beside,
+    fails,
+    not_applicable,
+    passes,
+    together,
+    unknown,
+    unless,
+    warns,
+)
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, devices
@@ -30,11 +43,14 @@ def _persistence_at_boot(facts: Facts, _profile: Profile) -> Verdict:
     return fails(expected, observed, apply("persistence", "sets the option explicitly"))
 
 
-def _persistence(facts: Facts, _profile: Profile) -> Verdict:
+def _persistence(facts: Facts, profile: Profile) -> Verdict:
+    modes, silent = ask_each(facts, profile, lambda device: device.persistence.answer())
+    return beside(silent, _persists(facts, now=all(mode == 1 for mode in modes.values())))
+
+
+def _persists(facts: Facts, *, now: bool) -> Verdict:
+    """The verdict on GPUs whose mode is on now, or off on one of them."""
     expected = "persistence mode on now, and by the daemon at boot"
-    gpus = devices(facts)
-    modes = [device.persistence.answer() for device in gpus if not device.lost]
-    now = bool(modes) and all(mode == 1 for mode in modes)
     try:
         unit = facts.read(UnitFacts, "persistence_unit")
     except NotObservedError as reason:  # as in a container: NVML knows the mode of now all the same
@@ -50,8 +66,6 @@ def _persistence(facts: Facts, _profile: Profile) -> Verdict:
         return fails(expected, f"{observed}, the daemon is not running", hint)
     if not now:
         return fails(expected, observed, "enable nvidia-persistenced without --no-persistence-mode")
-    if silent := [f"GPU {index}: {device.lost}" for index, device in enumerate(gpus) if device.lost]:
-        raise NotObservedError("; ".join(silent))
     if not at_boot:
         return warns(expected, observed, "will be lost at the next boot: enable nvidia-persistenced without --no-persistence-mode")
     return passes(expected, observed)
@@ -80,26 +94,28 @@ def _locks_both(profile: Profile) -> bool:
 
 def _clocks(facts: Facts, profile: Profile) -> Verdict:
     """Application clocks can be read back. A lock cannot: it shows in the clocks themselves, which tier perf watches."""
-    gpus = devices(facts)
-    targets = [_target(gpu, profile) for gpu in gpus]
-    aim = ", ".join(sorted({f"{m},{g} MHz" for m, g in targets}))
+    targets, silent = ask_each(facts, profile, lambda gpu: _target(gpu, profile))
+    aim = ", ".join(sorted({f"{m},{g} MHz" for m, g in targets.values()}))
     settings = facts.read(ClocksReportFacts).settings
     refused = [str(number) for number, setting in sorted(settings.items()) if setting.mode == "none"]
     if refused:
         hint = "see `journalctl -u gpuprov-clocks`; set gpu.application_clocks to default if the card takes no clocks"
-        return fails(f"clocks of {aim}", f"GPU {', '.join(refused)}: the card took none, as the unit says", hint)
+        return beside(silent, fails(f"clocks of {aim}", f"GPU {', '.join(refused)}: the card took none, as the unit says", hint))
     if _locks_both(profile) or any(setting.mode != "application" for setting in settings.values()):
-        now = ", ".join(sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in gpus}))
+        now = ", ".join(
+            sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in devices(facts).values()})
+        )
         return not_applicable(f"{aim} are locked, which no function of the driver tells; --tier perf proves it. Now: {now}")
-    pairs = [(gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()) for gpu in gpus]
+    pairs, silent = ask_each(facts, profile, lambda gpu: (gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()))
     expected = f"application clocks {aim}, set again at boot"
-    observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
-    if pairs != targets:
-        return fails(expected, observed, apply("clocks", "sets them now and at each boot"))
+    observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs.values()}))
+    if any(pair != targets.get(index) for index, pair in pairs.items()):
+        return beside(silent, fails(expected, observed, apply("clocks", "sets them now and at each boot")))
     unit = facts.read(UnitFacts, "clocks_unit")
     if not (unit.exists and unit.enabled):
-        return warns(expected, f"{observed}; no unit sets them at boot", "will be lost at the next boot: enable gpuprov-clocks.service")
-    return passes(expected, f"{observed}, set by a unit at boot")
+        hint = "will be lost at the next boot: enable gpuprov-clocks.service"
+        return beside(silent, warns(expected, f"{observed}; no unit sets them at boot", hint))
+    return beside(silent, passes(expected, f"{observed}, set by a unit at boot"))
 
 
 def _held(facts: Facts, profile: Profile) -> Verdict:
@@ -109,20 +125,23 @@ def _held(facts: Facts, profile: Profile) -> Verdict:
     an app is running" (nvidia-smi(1), -lgc), and an H100 without one rests at 345 MHz (docs/sources/verification.md §2.4). A card rests
     when no program holds it: one that only keeps its context open keeps the clocks up.
     """
-    gpus, measured = devices(facts), facts.read(PerfFacts).devices
+    gpus, measured = devices(facts), facts.read(PerfFacts).numbered
     settings = facts.read(ClocksReportFacts).settings
-    targets = [_target(gpu, profile) for gpu in gpus]
-    expected = "the clocks of the profile, under load and at rest: " + ", ".join(sorted({f"memory {m}, SM {g} MHz" for m, g in targets}))
-    if len(measured) != len(gpus):
+    targets, silent = ask_each(facts, profile, lambda gpu: _target(gpu, profile))
+    expected = "the clocks of the profile, under load and at rest: " + ", ".join(
+        sorted({f"memory {m}, SM {g} MHz" for m, g in targets.values()})
+    )
+    if measured.keys() != gpus.keys():
         return unknown(expected, f"{len(measured)} of {len(gpus)} GPUs were measured", "measure again with --tier perf")
     results = []
-    for number, (target, device) in enumerate(zip(targets, measured, strict=True)):
+    for number, target in targets.items():
+        device = measured[number]
         default = "locked" if _locks_both(profile) else "application"
         mode = settings[number].mode if number in settings else default
         results.append(_held_by_one(f"GPU {number}", target, device.load))
         if mode != "application" and results[-1].outcome == "pass":
             results[-1] = _rests(f"{results[-1].observed}; ", target[1], device.rest)
-    return together(expected, results)
+    return beside(silent, together(expected, results))
 
 
 def _held_by_one(name: str, target: tuple[int, int], load: LoadFacts) -> Verdict:

@@ -27,7 +27,7 @@ from provision.verify.checks.base import (
     warns,
 )
 from provision.verify.facts import Facts
-from provision.verify.facts.gpu import GpuFacts, require_gpu
+from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.stack import (
     CudnnFacts,
     CuptiFacts,
@@ -92,7 +92,7 @@ def _nvcc_runs(facts: Facts, profile: Profile) -> Verdict:
             wrong.append(f"GPU {index}: {device.error or f'the sum is {device.sum}, not {_ADDED}'}")
         elif device.built_for != device.capability:
             wrong.append(f"GPU {index} is {device.capability}, and code for {device.built_for} ran")
-    return computed(expected, trial, wrong, len(trial.devices), 1 if profile.gpu.mig else max(1, len(facts.read(GpuFacts).nodes)))
+    return computed(expected, trial, wrong, len(trial.devices), visible_gpus(facts, profile))
 
 
 def _cudnn(facts: Facts, profile: Profile) -> Verdict:

@@ -13,7 +13,10 @@ from provision.verify.facts.links import FabricOnDiskFacts, LinkReadings
 
 
 class GpuFacts(Fact):
-    """What speaks for an NVIDIA GPU on the host; `drivers` is the kernel driver of each address that has one, None where not seen."""
+    """What speaks for an NVIDIA GPU on the host.
+
+    `drivers` is the kernel driver of each address that has one, None where not seen; `displays` are those of cards for a display.
+    """
 
     name = "gpu"
     pci: tuple[str, ...]
@@ -23,11 +26,17 @@ class GpuFacts(Fact):
     nouveau: bool
     modes: dict[str, Count] | None = None
     drivers: dict[str, str] | None = None
+    displays: tuple[str, ...] = ()
 
     def owners(self, addresses: Iterable[str]) -> str:
         """Addresses on the bus, each with the kernel driver that owns it where that is none of NVIDIA's."""
         foreign = {address: driver for address, driver in (self.drivers or {}).items() if driver != "nvidia"}
         return ", ".join(f"{address} ({foreign[address]})" if address in foreign else address for address in addresses)
+
+    @property
+    def computing(self) -> int:
+        """How many device nodes are of cards that compute."""
+        return len(self.nodes) - len(self.displays)
 
     @property
     def exists(self) -> bool:
@@ -145,10 +154,21 @@ def require_gpu(facts: Facts) -> GpuFacts:
     return gpu
 
 
-def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
-    """The GPUs as NVML sees them, at least one; NotObservedError where there is none, or NVML did not answer."""
-    require_gpu(facts)
-    gpus = facts.read(NvmlFacts).devices
+def not_started(facts: Facts) -> list[str]:
+    """The addresses on the bus of cards that NVML does not list."""
+    listed = [str(device.pci.value) for device in facts.read(NvmlFacts).devices]
+    return [address for address in require_gpu(facts).pci if not any(place.endswith(address) for place in listed)]
+
+
+def computing(facts: Facts) -> dict[int, DeviceFacts]:
+    """The GPUs by NVML's index, without cards for a display."""
+    displays, gpus = require_gpu(facts).displays, facts.read(NvmlFacts).devices
+    return {index: gpu for index, gpu in enumerate(gpus) if not any(str(gpu.pci.value).endswith(address) for address in displays)}
+
+
+def devices(facts: Facts) -> dict[int, DeviceFacts]:
+    """The GPUs by NVML's index, at least one, without cards for a display; NotObservedError where there is none, or NVML did not answer."""
+    gpus = computing(facts)
     if not gpus:
         msg = "NVML lists no device"
         raise NotObservedError(msg)

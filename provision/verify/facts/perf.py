@@ -18,7 +18,7 @@ ABSURD: Final = 1.05
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
 LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 _BUSY: Final = 10  # per cent; it reveals processes that a container does not see
-Reason = Literal["timeout", "died", "failed", "missing", "import", "no-memory", "not-run", "one-gpu"]
+Reason = Literal["timeout", "died", "failed", "missing", "import", "no-memory", "not-run", "one-gpu", "lost"]
 
 
 class PartFacts(FactPart):
@@ -180,9 +180,10 @@ class OthersFacts(FactPart):
 
 
 class PerfDeviceFacts(FactPart):
-    """One GPU under load."""
+    """One GPU under load: NVML's name of it, None where that was not told, and its index there, which older probes do not send."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1)] | None
+    index: Count | None = None
     gemm: GemmFacts
     memory: MemoryFacts
     copies: CopiesFacts
@@ -203,6 +204,11 @@ class PerfFacts(Fact):
     devices: Annotated[tuple[PerfDeviceFacts, ...], Field(min_length=1)]
     all_reduce: AllReduceFacts
     data_parallel: DataParallelFacts = DataParallelFacts(reason="not-run", unknown="an older probe")
+
+    @property
+    def numbered(self) -> dict[int, PerfDeviceFacts]:
+        """The GPUs by NVML's index."""
+        return {number if device.index is None else device.index: device for number, device in enumerate(self.devices)}
 
 
 class FleetFacts(Fact):

@@ -2,6 +2,7 @@
 
 import ctypes
 import glob
+import importlib
 import os
 import re
 import shutil
@@ -10,6 +11,11 @@ import stat
 from run import Unknown, output, read
 
 BUS = "/sys/bus/pci/devices"
+PROC = "/proc/driver/nvidia/gpus/%s/information"  # the driver's own, with the name of the card
+# NVML's return codes that speak of the whole device, whatever was asked: it is lost, or requires a reset.
+LOST = (15, 16)
+# Cards that are made to draw, as the one of a DGX Station A100 (docs/sources/verification.md §2.2).
+DISPLAY = re.compile(r"\b(DGX Display|NVS \d+|T[46]00|T1000|Quadro [KP][1-9]\d{2}|Quadro [KP][12][02]\d{2}|GeForce GT \d+)\b")
 
 
 def pci_devices(kind="0x03"):
@@ -28,6 +34,7 @@ def present():
     links = {address: "%s/%s/driver" % (BUS, address) for address in addresses}
     return {
         "pci": addresses,
+        "displays": [address for address in addresses if draws(read(PROC % address) or "")],
         "drivers": {address: os.path.basename(os.readlink(links[address])) for address in addresses if os.path.islink(links[address])},
         "nodes": nodes,
         "readable": all(os.access(path, os.R_OK | os.W_OK) for path in nodes),
@@ -48,6 +55,46 @@ def need_gpu():
     signs = present()
     if not (signs["pci"] or signs["nodes"] or signs["module"]):
         raise Unknown("no NVIDIA GPU on this host")
+
+
+def gpus(pynvml):
+    """Of an NVML that was begun: the cards that compute, by index, each as its handle, and those that it does not reach as its reason."""
+    handles, lost = {}, {}
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        handle, name = None, ""
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            name = pynvml.nvmlDeviceGetName(handle)
+            pynvml.nvmlDeviceGetTemperature(handle, 0)
+        except pynvml.NVMLError as error:
+            if handle is None or error.value in LOST:
+                lost[index] = str(error)
+                continue
+        if not draws(name):
+            handles[index] = handle
+    return handles, lost
+
+
+def draws(name):
+    """Whether NVML's name of a card is that of one for a display."""
+    return bool(DISPLAY.search(name.decode() if isinstance(name, bytes) else name))
+
+
+def selected():
+    """What shows CUDA the cards that compute, by their UUIDs: others are for a display, or lost. Nothing where all cards compute."""
+    try:
+        need_gpu()
+        pynvml = importlib.import_module("pynvml")
+        pynvml.nvmlInit()
+        handles, _ = gpus(pynvml)
+        if not handles or len(handles) == pynvml.nvmlDeviceGetCount():
+            return {}
+        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles.values()]
+    except (Unknown, ImportError):
+        return {}
+    except pynvml.NVMLError:
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(uuid.decode() if isinstance(uuid, bytes) else uuid for uuid in uuids)}
 
 
 def parts(answer, *names):

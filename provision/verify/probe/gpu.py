@@ -6,14 +6,11 @@ import os
 import re
 import shutil
 
-from device import loader_cache, need_gpu, present
+from device import LOST, loader_cache, need_gpu, present
 from health import limits, memory_health
 from links import link
 from mig import split
 from run import Unknown, command, output, read
-
-# NVML's return codes that speak of the whole device, whatever was asked: it is lost, or requires a reset.
-LOST = (15, 16)
 
 
 def nvml():

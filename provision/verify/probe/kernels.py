@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 
+from device import selected
 from run import command, output, read
 from stack import VENVS, compiled, ordinary
 
@@ -191,7 +192,7 @@ def opencl():
         "OCL_ICD_FILENAMES",
         "OPENCL_VENDOR_PATH",
     )  # what a session may have set for itself
-    env = {name: value for name, value in os.environ.items() if name not in hidden}
+    env = dict({name: value for name, value in os.environ.items() if name not in hidden}, **selected())
     code, out, err = command(ordinary() + [sys.executable, "-I", "-c", SUM], 25, env=env, cwd="/")
     lines = [line[len("gpuprov-json=") :] for line in out.splitlines() if line.startswith("gpuprov-json=")]
     answer = {"named": named, "libraries": libraries, "code": code, "said": " ".join(err.split())[-300:] if code else ""}

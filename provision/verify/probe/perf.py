@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from device import need_gpu
+from device import gpus, need_gpu, selected
 from libraries import SECONDS, installed, tried
 from run import REQUEST, Unknown, read
 from stack import home_of
@@ -35,9 +35,9 @@ class Crew:
         self.until, self.answers, self.loaded, self.ended = until, queue.Queue(), {}, {}
         self.last, self.lost, self.listeners = [""] * count, {}, []
         limit = str(max(1, int(until - time.monotonic()) + 5))
-        # In the order of NVML, and all GPUs, whatever this environment leaves visible.
+        # In the order of NVML, and all GPUs that it reaches and that compute, whatever this environment leaves visible.
         environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would stay in the user's home
+        environment.update(selected(), CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would stay in the user's home
         how = dict(dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE), env=environment, cwd="/")
         self.workers = [subprocess.Popen([python, "-Bc", WORKER, str(rank), str(count), limit], **how) for rank in range(count)]
         for rank, worker in enumerate(self.workers):
@@ -125,9 +125,10 @@ class Meter:
         self.nvml = pynvml
         try:
             pynvml.nvmlInit()
-            self.handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            handles, self.lost = gpus(pynvml)
         except pynvml.NVMLError as error:
             raise Unknown("NVML: %s" % error) from None
+        self.indices, self.handles = list(handles), list(handles.values())
         self.samples, self.stopped = [], threading.Event()
 
     def first(self, *calls):
@@ -271,7 +272,7 @@ def measurement():
         started = crew.ask("start", ranks)
         torch = next((answer for answer in started.values() if "version" in answer), None)
         if torch is None:
-            raise Unknown("PyTorch does not start: %s" % started[0]["unknown"] if started else "NVML lists no device")
+            raise Unknown("PyTorch does not start: %s" % started[0]["unknown"] if started else "NVML reaches no device: %s" % meter.lost)
         busy = meter.busy()
         threading.Thread(target=meter.watch, daemon=True).start()
         gemm = crew.ask("gemm", ranks)
@@ -299,7 +300,8 @@ def measurement():
         name = meter.first(("nvmlDeviceGetName", handle)) or ""
         devices.append(
             {
-                "name": name.decode() if isinstance(name, bytes) else name,
+                "name": (name.decode() if isinstance(name, bytes) else name) or None,
+                "index": meter.indices[rank],
                 "gemm": gemm[rank],
                 "memory": memory[rank],
                 "copies": copies[rank],
@@ -309,10 +311,17 @@ def measurement():
                 "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )
+    devices = sorted(devices + unreached(devices[0], meter.lost), key=lambda device: device["index"])
     # NCCL takes orders from the environment, and they explain what was measured.
     orders = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_") and name != "NCCL_VERSION"}
     worst = next((answer for answer in reduced.values() if "unknown" in answer), reduced[0])
     return {"torch": torch, "devices": devices, "all_reduce": dict(worst, environment=orders), "data_parallel": split[0]}
+
+
+def unreached(like, lost):
+    """The GPUs that NVML does not reach, in the form of one that was measured."""
+    read = {"name": None, "load": {"samples": 0}, "rest": None, "others": {"before": [], "during": [], "seen": False}}
+    return [dict({part: {"reason": "lost", "unknown": reason} for part in like}, index=index, **read) for index, reason in lost.items()]
 
 
 FACTS = {"perf": measurement}

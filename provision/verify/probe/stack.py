@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from device import loader_cache, present
+from device import gpus, loader_cache, present, selected
 from run import Unknown, asked, command, output, own_folder, read
 
 VENVS = "/opt/gpuprov/venvs"
@@ -22,8 +22,9 @@ if torch.version.cuda:
     answer["arch_list"] = torch._C._cuda_getArchFlags().split()  # get_arch_list() is empty where no GPU is
 answer["devices"] = []
 for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-    device = {"capability": "sm_%d%d" % torch.cuda.get_device_capability(index)}
+    device = {}
     try:
+        device["capability"] = "sm_%d%d" % torch.cuda.get_device_capability(index)
         one = torch.ones(256, 256, device="cuda:%d" % index)
         device["product"] = float((one @ one).sum().item())
     except RuntimeError as error:
@@ -41,10 +42,13 @@ info = tf.sysconfig.get_build_info()
 gpus = tf.config.list_physical_devices("GPU")
 answer = {"version": tf.__version__, "cuda": info.get("cuda_version") if info.get("is_cuda_build") else None, "devices": []}
 for index in range(len(gpus)):
-    with tf.device("/GPU:%d" % index):
-        one = tf.ones((256, 256))
-        product = tf.matmul(one, one)
-        answer["devices"].append({"product": float(tf.reduce_sum(product)), "device": product.device})
+    try:
+        with tf.device("/GPU:%d" % index):
+            one = tf.ones((256, 256))
+            product = tf.matmul(one, one)
+            answer["devices"].append({"product": float(tf.reduce_sum(product)), "device": product.device})
+    except tf.errors.OpError as error:
+        answer["devices"].append({"error": str(error).splitlines()[0][:200]})
 print("gpuprov-json=" + json.dumps(answer))
 """
 
@@ -67,8 +71,11 @@ except RuntimeError as error:
     print(error, file=sys.stderr)
 answer = {"version": jax.__version__, "cuda": cuda, "devices": []}
 for gpu in gpus:
-    one = jax.device_put(jax.numpy.ones((256, 256)), gpu)
-    answer["devices"].append({"product": float((one @ one).sum()), "device": str(gpu)})
+    try:
+        one = jax.device_put(jax.numpy.ones((256, 256)), gpu)
+        answer["devices"].append({"product": float((one @ one).sum()), "device": str(gpu)})
+    except RuntimeError as error:
+        answer["devices"].append({"error": str(error).splitlines()[0][:200]})
 print("gpuprov-json=" + json.dumps(answer))
 """
 
@@ -100,7 +107,7 @@ def complaint(text):
 
 def run_in(python, script, timeout_s):
     """What a script answers; an error where it ends without an answer."""
-    code, out, err = command([python, "-c", script], timeout_s)
+    code, out, err = command([python, "-c", script], timeout_s, env=dict(selected(), **os.environ))
     lines = [line[len("gpuprov-json=") :] for line in out.splitlines() if line.startswith("gpuprov-json=")]
     if code == 0 and lines:
         found = json.loads(lines[-1])
@@ -186,17 +193,13 @@ def architectures():
     pynvml = importlib.import_module("pynvml")
     try:
         pynvml.nvmlInit()
-        found, silent = set(), "lists no device"
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            try:
-                found.add("sm_%d%d" % tuple(pynvml.nvmlDeviceGetCudaComputeCapability(pynvml.nvmlDeviceGetHandleByIndex(index))))
-            except pynvml.NVMLError as error:  # the program runs on the others
-                silent = "reaches no device: %s" % error
+        handles, lost = gpus(pynvml)  # the program runs on those that are reached
+        found = {"sm_%d%d" % tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) for handle in handles.values()}
         pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
         raise Unknown("NVML: %s" % error) from None
     if not found:
-        raise Unknown("NVML %s" % silent)
+        raise Unknown("NVML reaches no device: %s" % next(iter(lost.values())) if lost else "NVML lists no device")
     return sorted(found)
 
 
@@ -226,7 +229,7 @@ def compiled(text, options, compile_s, oldest=0):
     answer["as_root"] = os.geteuid() == 0 and not step_down
     with own_folder() as folder:  # its owner's alone: what is compiled there is run
         env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        env.update(TMPDIR=folder, HOME=folder)
+        env.update(selected(), TMPDIR=folder, HOME=folder)
         source, program = folder + "/add.cu", folder + "/add"
         with open(source, "w") as file:
             file.write(text)

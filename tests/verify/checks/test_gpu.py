@@ -37,6 +37,13 @@ VERSIONED = {"driver__library": "580.105.08", "modules__kernels": [{"kernel": "6
 UPGRADED = {"driver__installed": "580.105.08", "driver__library": "580.105.08"}
 NONE: dict[str, Any] = {"nvml__devices": [], "driver__nvidia_smi_said": "exit 6: No devices were found"}
 VFIO = {"gpu__drivers": {"0000:00:1e.0": "vfio-pci"}}
+# Two cards of which the second is for a display, as the driver calls it.
+DISPLAY = {
+    **two(good.GOOD, {}, {"name": "NVIDIA DGX Display", "pci": "00000000:00:1f.0", "uuid": "GPU-d"}),
+    "gpu__pci": ["0000:00:1e.0", "0000:00:1f.0"],
+    "gpu__displays": ["0000:00:1f.0"],
+    "gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"],
+}
 SECOND = {"gpu__pci": ["0000:00:1e.0", "0000:00:1f.0"]}
 
 
@@ -139,6 +146,17 @@ CASES: list[Case] = [
         "fail",
         "=1 on the bus (0000:00:1e.0 (nouveau)), and no NVIDIA driver is loaded",
     ),
+    # A card for a display beside those of the profile (rapidsai/dask-cuda, issue 777) counts for nothing, and programs see it.
+    ("gpu", DISPLAY, {}, "warn", "=Tesla T4; beside them, for a display: NVIDIA DGX Display"),
+    ("gpu", DISPLAY, {"gpu__count": 2}, "fail", "=Tesla T4"),
+    ("gpu", {**DISPLAY, "gpu__nodes": ["/dev/nvidia1"], "gpu__readable": False}, {}, "fail", "not usable"),
+    # Another form of the card of the profile.
+    *[
+        ("gpu", gpu(name=f"NVIDIA H100 {form}"), {"gpu__model": "h100"}, "fail", ": of another form than H100 SXM")
+        for form in ("PCIe", "NVL")
+    ],
+    ("gpu", gpu(name="NVIDIA H100 80GB HBM3"), {"gpu__model": "h100"}, "pass", "=NVIDIA H100 80GB HBM3"),
+    ("gpu", gpu(name="NVIDIA A100-PCIE-40GB"), {"gpu__model": "a100-40gb"}, "pass", "=NVIDIA A100-PCIE-40GB"),  # no form is asked for
     ("gpu", gpu(name="T4"), {}, "pass", "T4"),
     ("driver", {"driver__loaded": None, "driver__installed": None, "driver__nvidia_smi": None, "nvml": None}, {}, "fail", "(none)"),
     ("driver", {"nvml": None}, {}, "pass", "=loaded 580.95.05, installed 580.95.05, nvidia-smi 580.95.05"),
@@ -175,7 +193,13 @@ TEXTS: list[Text] = [
     ("driver", {"driver__loaded": None, **SECURE}, {}, "one driver: loaded = installed = user space", "`mokutil --import`"),
     ("gpu", {"gpu__module": False, "secure_boot": {"unknown": "x"}}, {}, "1 x T4", "install the driver, or reboot into it"),
     ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
-    ("gpu", two(good.GOOD, {}, LOST[2][0]), {"gpu__count": 2}, "2 x T4", "drain the host and reboot it: `journalctl -k -b | grep NVRM`"),
+    (
+        "gpu",
+        two(good.GOOD, {}, LOST[2][0]),
+        {"gpu__count": 2},
+        "2 x T4",
+        "drain the host; `sudo reboot`; where it comes again, stop and start the machine",
+    ),
     ("gpu", NONE, {}, "1 x T4", "`journalctl -k -b | grep NVRM`"),
     *[
         ("gpu", {**NONE, **cause(kind)}, {}, "1 x T4", words)
@@ -193,6 +217,8 @@ TEXTS: list[Text] = [
     # A display card beside the others (rapidsai/dask-cuda, issue 777), and another card instead of them.
     ("gpu", two(good.GOOD, {}, {"name": "NVIDIA DGX Display"}), {}, "1 x T4", "the cards of the profile are there, and others beside them"),
     ("gpu", two(good.GOOD, {}, {"name": "NVIDIA DGX Display"}), {"gpu__count": 2}, "2 x T4", "compare instance type"),
+    ("gpu", DISPLAY, {}, "1 x T4", "`CUDA_VISIBLE_DEVICES=GPU-b36054ef-4009-8fab-1448-b522020ac506`"),
+    ("gpu", gpu(name="NVIDIA H100 PCIe"), {"gpu__model": "h100"}, "1 x H100", "the profile asks for H100 SXM: a card for a PCIe slot has"),
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
     ("gpu", {"gpu__nouveau": True}, {}, "1 x T4", "blacklist nouveau"),
     ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver"),

@@ -59,7 +59,7 @@ CASES: list[Case] = [
     ("persistence", two(good.GOOD, {"persistence": 1}, {"persistence": 0}), {}, "fail", "=now off, at boot on"),
     ("persistence", {"persistence_unit__exists": False}, {}, "warn", "at boot off"),
     ("application-clocks", {"clocks_unit__exists": False}, {}, "warn", "no unit"),
-    ("persistence", two(good.GOOD, {"persistence": 0}, GONE), {}, "fail", "=now off, at boot on"),
+    ("persistence", two(good.GOOD, {"persistence": 0}, GONE), {}, "fail", "; the others: now off, at boot on"),
     ("persistence", two(good.GOOD, {}, GONE), {}, "unknown", "GPU 1: it has fallen off the bus"),
     ("application-clocks", two(good.GOOD, {}, {"app_graphics_mhz": 585}), {}, "fail", "=5001,1590 MHz, 5001,585 MHz"),
     ("clocks-held", {}, {"gpu__application_clocks": "default", "verify": PERF}, "not-applicable", "defaults"),

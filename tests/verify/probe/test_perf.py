@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from .host import Nvml
+
 WORKER = """#!{python}
 import json, os, sys, time
 rank = sys.argv[3]
@@ -122,3 +124,71 @@ def test_a_gpu_at_rest_is_watched_until_its_clock_has_fallen(
     meter.nvml, meter.handles = FalseDriver(clocks, users), [0]
     assert meter.rest(time.monotonic() + 60) == [expected]
     assert meter.rest(time.monotonic() + 0.2) == [None], "there is no time to wait"
+
+
+LOST, NO_HANDLE = 15, 999
+ANSWER = """#!{python}
+import json, os, sys
+def say(**answer):
+    print("gpuprov-json=" + json.dumps(answer), flush=True)
+say(part="start", answer={{"version": "2.11.0", "cuda": "13.0"}})
+for line in iter(sys.stdin.readline, ""):
+    part = line.split()[0]
+    say(part="loaded")
+    say(part=part, answer={{"world": sys.argv[4], "visible": os.environ.get("CUDA_VISIBLE_DEVICES")}})
+"""
+
+
+@pytest.fixture
+def nvml(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Five cards by NVML, of which one is lost, one has no handle and one is for a display; and a PyTorch that measures what it sees."""
+    real = Nvml().real
+
+    def handle(index: int) -> Any:
+        return real.NVMLError(NO_HANDLE) if index == 3 else index
+
+    names = {4: "NVIDIA DGX Display"}
+    answers = {
+        "nvmlDeviceGetCount": 5,
+        "nvmlDeviceGetHandleByIndex": handle,
+        "nvmlDeviceGetName": lambda index: names.get(index, "NVIDIA A100-SXM4-80GB"),
+        "nvmlDeviceGetTemperature": lambda index, _: real.NVMLError(LOST) if index == 1 else 40,
+        "nvmlDeviceGetUUID": lambda index: f"GPU-{index}",
+    }
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(**answers))
+    for module in (probe.perf, probe.device):
+        monkeypatch.setattr(module, "need_gpu", lambda: None)
+    home = tmp_path / "venv"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/python").write_text(ANSWER.format(python=sys.executable))
+    (home / "bin/python").chmod(0o755)
+    monkeypatch.setattr(probe.perf, "home_of", lambda _: str(home))
+    monkeypatch.setattr(probe.perf, "REST_S", 0.05)
+    monkeypatch.setitem(probe.run.REQUEST, "until", time.monotonic() + 60)
+    return probe
+
+
+def test_the_gpus_that_nvml_reaches_are_measured_and_the_others_named(nvml: Any) -> None:
+    found = nvml.perf.measurement()
+    assert [device["index"] for device in found["devices"]] == [0, 1, 2, 3]
+    answer = {"world": "2", "visible": "GPU-0,GPU-2"}
+    reasons = [answer, "GPU is lost", answer, "Unknown Error"]
+    for device, reason in zip(found["devices"], reasons, strict=True):
+        for part in ("gemm", "memory", "copies", "amp", "triton"):
+            assert device[part] == (reason if reason is answer else {"reason": "lost", "unknown": reason})
+    assert [device["name"] for device in found["devices"]] == ["NVIDIA A100-SXM4-80GB", None] * 2
+    assert found["all_reduce"] == {**answer, "environment": {}}
+
+
+def test_programs_of_the_probe_see_the_cards_that_compute_and_are_reached(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nvml.device.selected() == {"CUDA_VISIBLE_DEVICES": "GPU-0,GPU-2"}
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(nvmlDeviceGetCount=2))
+    assert nvml.device.selected() == {}, "all cards compute"
+
+
+def test_a_card_that_is_made_to_draw_is_known_by_its_name(probe: Any) -> None:
+    for name in ("NVIDIA DGX Display", "NVIDIA T400 4GB", "NVIDIA T1000 8GB", "Quadro P620", "Quadro P2200", "NVS 310"):
+        assert probe.device.draws(name)
+        assert probe.device.draws(name.encode())
+    for name in ("Tesla P4", "Tesla T4", "NVIDIA T4G", "Quadro P6000", "NVIDIA RTX 4000 Ada Generation", "NVIDIA A100-SXM4-80GB"):
+        assert not probe.device.draws(name)
