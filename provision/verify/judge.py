@@ -1,5 +1,6 @@
 """The verdict: every check judged over the facts, excuses and waivers applied. Pure, apart from today's date."""
 
+import contextlib
 import datetime as dt
 import functools
 import textwrap
@@ -17,6 +18,7 @@ from provision.verify.finding import Finding, Report
 _CLOCK_OFF_S = 60
 _NOTE_WIDTH = 300
 _JUST_UP_S = 120
+_WAIT_HINT = "wait until `systemctl is-system-running --wait` ends, and verify again"
 _NO_GPU_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
 
@@ -97,10 +99,20 @@ def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: boo
     if not check.finds_unasked and (why := check.unasked(profile)):
         return _finding(check, not_applicable(why))
     try:
-        return _finding(check, check.judge(facts, profile))
+        verdict = check.judge(facts, profile)
+        if verdict.outcome == "fail" and _starts(check, facts):
+            verdict = unknown(verdict.expected, f"{verdict.observed}; its unit is still starting", _WAIT_HINT)
+        return _finding(check, verdict)
     except NotObservedError as reason:
         hint = _NO_GPU_HINT if gpu_missing and check.needs_gpu else check.unknown_hint
         return _finding(check, unknown(check.title, f"not observed: {reason}", hint))
+
+
+def _starts(check: Check, facts: Facts) -> bool:
+    with contextlib.suppress(NotObservedError):
+        unit = check.unit(facts)
+        return unit is not None and unit.starting
+    return False
 
 
 def _finding(check: Check, verdict: Verdict) -> Finding:

@@ -11,7 +11,7 @@ from provision.profile.model import Profile
 from provision.structs import MutableStruct, Struct, field
 from provision.verify.codes import cuda_error
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.base import Reading
+from provision.verify.facts.base import Reading, UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, devices, not_started, require_gpu
 from provision.verify.facts.perf import PerfFacts
 from provision.verify.facts.stack import NvccTrial
@@ -88,7 +88,13 @@ class Check(Struct):
     whole_gpus: bool = False  # whether it is about whole GPUs, and says nothing of GPUs that are split with MIG
     tier: Tier = "quick"  # the first at which it is judged; see FIRST_TIER in the probe for the facts
     unasked: Unasked = always
+    unit: Callable[[Facts], UnitFacts | None] = lambda _: None  # whose work is proven; where it still starts, nothing has failed yet
     finds_unasked: bool = False  # whether the facts are judged even then, for what is there and not asked for
+
+
+def of_unit(name: str) -> Callable[[Facts], UnitFacts]:
+    """For a check of what a unit does."""
+    return lambda facts: facts.read(UnitFacts, name)
 
 
 NO_FFMPEG: Final = unless(lambda p: p.stack.ffmpeg, "the profile does not ask for ffmpeg")

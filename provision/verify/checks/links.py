@@ -4,6 +4,7 @@ Minimums and their sources: docs/sources/verification.md §2.2 and §2.8.
 """
 
 import re
+from functools import partial
 from typing import Final
 
 from provision.profile.fabric import has_nvlink5, has_nvswitch, why_not
@@ -171,7 +172,9 @@ def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Ve
         return not_applicable("no NVSwitch on this host, and no GPU of a fabric")
     expected = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
     manager = fabric.manager
-    unit = "not seen" if manager is None else "active" if manager.active else "not active" if manager.exists else "not installed"
+    unit = (
+        "not seen" if manager is None else "active" if manager.active else f"not active{manager.why}" if manager.exists else "not installed"
+    )
     gpu_states = ", ".join(f"GPU {index}: {state or 'no state told'}" for index, state in states.items())
     observed = f"{fabric.switches} switches, fabric manager {unit}, {gpu_states}"
     if fabric.cuda_init is not None:
@@ -213,17 +216,11 @@ def _membership(device: DeviceFacts) -> str | None:
     return _FABRIC.get(state, f"state {state}")
 
 
+_switches = partial(Check, role="fabric_manager", needs_gpu=True, unasked=_no_switches)
 CHECKS = (
     Check("device-nodes", "every user may open the GPU's device nodes", _nodes, needs_gpu=True),
     Check("pcie", "the link to the processor is as wide and fast as the card needs", _pcie, needs_gpu=True),
     Check("nvlink", "NVLinks are up", _nvlink, needs_gpu=True, whole_gpus=True),
-    Check(
-        "fabric-on-disk",
-        "the fabric manager is installed for NVSwitches",
-        _fabric_on_disk,
-        role="fabric_manager",
-        needs_gpu=True,
-        unasked=_no_switches,
-    ),
-    Check("fabric", "the NVSwitch fabric is up", _fabric, role="fabric_manager", needs_gpu=True, unasked=_no_switches, finds_unasked=True),
+    _switches("fabric-on-disk", "the fabric manager is installed for NVSwitches", _fabric_on_disk),
+    _switches("fabric", "the NVSwitch fabric is up", _fabric, finds_unasked=True, unit=lambda facts: facts.read(FabricFacts).manager),
 )

@@ -4,10 +4,11 @@ Sources: docs/sources/stack.md §2.1.
 """
 
 from collections import Counter
+from functools import partial
 
 from provision.profile.mig import slices
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, passes, unless
+from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, of_unit, passes, unless
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, NvmlFacts
@@ -77,7 +78,8 @@ def _words(names: tuple[str, ...]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sorted(Counter(names).items())) or "no slice"
 
 
+_check = partial(Check, role="mig", needs_gpu=True, unasked=_UNSPLIT)
 CHECKS = (
-    Check("mig-at-boot", "the GPUs are split at boot", _at_boot, role="mig", needs_gpu=True, unasked=_UNSPLIT),
-    Check("mig", "each GPU is split as the profile says", _mig, role="mig", needs_gpu=True, unasked=_UNSPLIT, finds_unasked=True),
+    _check("mig-at-boot", "the GPUs are split at boot", _at_boot),
+    _check("mig", "each GPU is split as the profile says", _mig, finds_unasked=True, unit=of_unit("mig_unit")),
 )

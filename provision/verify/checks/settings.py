@@ -16,6 +16,7 @@ from provision.verify.checks.base import (
     beside,
     fails,
     not_applicable,
+    of_unit,
     passes,
     together,
     unknown,
@@ -63,7 +64,7 @@ def _persists(facts: Facts, *, now: bool) -> Verdict:
     observed = f"now {'on' if now else 'off'}, at boot {'on' if at_boot else 'off'}"
     if not now and at_boot and not unit.active:
         hint = "the daemon is enabled and does not run: `journalctl -u nvidia-persistenced` says why; " + apply("persistence", "starts it")
-        return fails(expected, f"{observed}, the daemon is not running", hint)
+        return fails(expected, f"{observed}, the daemon is not running{unit.why}", hint)
     if not now:
         return fails(expected, observed, "enable nvidia-persistenced without --no-persistence-mode")
     if not at_boot:
@@ -190,8 +191,8 @@ _of_clocks = partial(
 )
 CHECKS = (
     _of_persistence("persistence-at-boot", "persistence mode is switched on at boot", _persistence_at_boot),
-    _of_persistence("persistence", "persistence mode is on, now and at boot", _persistence),
+    _of_persistence("persistence", "persistence mode is on, now and at boot", _persistence, unit=of_unit("persistence_unit")),
     _of_clocks("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot),
-    _of_clocks("application-clocks", "application clocks are set, now and at boot", _clocks),
+    _of_clocks("application-clocks", "application clocks are set, now and at boot", _clocks, unit=of_unit("clocks_unit")),
     _of_clocks("clocks-held", "the clocks are those of the profile, under load and at rest", _held, tier="perf"),
 )

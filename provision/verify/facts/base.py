@@ -58,16 +58,36 @@ class Reading(FactPart):
         raise NotObservedError(msg)
 
 
+_SEVERITIES: Final = {0: "emergency: ", 1: "alert: ", 2: "critical: ", 3: "error: ", 4: "warning: "}
 NOT_READ: Final = Reading(unknown="not read")
 
 
+class JournalLine(FactPart):
+    """A line of the journal, and its severity (syslog(3))."""
+
+    priority: Count
+    text: str
+
+
 class UnitFacts(Fact):
-    """A systemd unit: a fact under several names, or a part of one."""
+    """A systemd unit: a fact under several names, or a part of one.
+
+    Of one that does not run: whether it still starts, what it and systemd complained of in this boot, or why that could not be read.
+    """
 
     exists: bool
     enabled: bool
     active: bool
     command: str
+    starting: bool = False
+    lines: tuple[JournalLine, ...] = ()
+    unread: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why it does not run, in brackets; empty where nothing was looked for."""
+        said = "; ".join(f"{_SEVERITIES.get(line.priority, '')}{line.text}" for line in self.lines)
+        return f" ({said})" if said else f" (why was not seen: {self.unread})" if self.unread else ""
 
 
 F = TypeVar("F", bound=Fact)

@@ -41,6 +41,9 @@ RUNNING = set()
 STARTING = set()
 LEAVING = []
 START_S = 0.5
+# For how long after its start a host may still be starting.
+BOOT_S = 120
+COMPLAINT = re.compile(r"\bFATAL\b|\b(error|failed|failure)\b", re.IGNORECASE)
 # How long a command that is ended has to clean up.
 END_S = 0.3
 # The folders that facts have made and not removed yet.
@@ -204,7 +207,7 @@ def output(argv):
 
 
 def unit(name):
-    """Whether a unit is enabled and active, and what it starts."""
+    """Whether a unit is enabled and active, and what it starts; of one that does not run, whether it begins, and its complaints."""
     with ASKING:
         if name not in SHOWN and "" not in SHOWN:
             show_units([name, *sorted(UNITS - {name, *SHOWN})])
@@ -212,18 +215,52 @@ def unit(name):
         raise Unknown(SHOWN[""])
     state = dict(line.partition("=")[::2] for line in SHOWN[name].splitlines())
     argv = re.search(r"argv\[\]=(.*?) ;", state.get("ExecStart", ""))
-    return {
+    answer = {
         "exists": state.get("LoadState") == "loaded",
         "enabled": state.get("UnitFileState") in ("enabled", "static"),
         "active": state.get("ActiveState") == "active",
         "command": argv.group(1) if argv else "",
     }
+    now = state.get("ActiveState")
+    if answer["exists"] and now in ("failed", "activating", "inactive") and (now != "inactive" or answer["enabled"]):
+        begun = now == "activating" and state.get("SubState") != "auto-restart"
+        answer["starting"] = begun or (now == "inactive" and boots())
+        if now != "inactive" or state.get("Type") != "oneshot":  # one that has done its work has nothing to complain of
+            answer.update(complaints(name))
+    return answer
+
+
+def boots():
+    """Whether this host was started a moment ago, and systemd has not begun all units yet (systemctl(1), is-system-running)."""
+    state = command(["systemctl", "is-system-running"], 10)[1].strip()
+    return state in ("initializing", "starting") and float((read("/proc/uptime") or "inf").split()[0]) < BOOT_S
+
+
+def complaints(name):
+    """What this boot's journal has of a unit: the last warnings and worse, of systemd and of the unit's own; or why it cannot be read.
+
+    Programs that a unit starts write without a severity: their words decide. The modules of the driver are loaded by a unit of systemd's.
+    """
+    words = ["journalctl", "-b", "-q", "-u", name, "-u", "systemd-modules-load.service", "-n", "200", "-o", "json", "--no-pager"]
+    try:
+        code, out, err = command(words, 10)
+        rows = [json.loads(line) for line in out.splitlines()]
+    except (Unknown, OSError, ValueError) as reason:
+        return {"unread": str(reason)[:200]}
+    if code or (not rows and os.geteuid() != 0):
+        return {"unread": (err.strip().splitlines() or ["the journal shows nothing to this user"])[-1][:200]}
+    lines = []
+    for row in rows:
+        text, priority = str(row.get("MESSAGE")), int(row.get("PRIORITY") or 6)
+        if (priority <= 4 or COMPLAINT.search(text)) and ("systemd-modules-load" not in str(row) or "nvidia" in text):
+            lines.append({"priority": priority, "text": text[:200]})
+    return {"lines": lines[-5:]}
 
 
 def show_units(names):
     """Ask systemd for units. It answers in their order, with an empty line between two; under the name "" is why it did not."""
     try:
-        out = output(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState,ExecStart", *names])
+        out = output(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState,SubState,Type,ExecStart", *names])
     except Unknown as reason:
         SHOWN[""] = str(reason)
     else:

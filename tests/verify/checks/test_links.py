@@ -24,6 +24,8 @@ FABRIC = "the fabric manager is active at the loaded driver's version, every GPU
 DARK: dict[str, Any] = {"links": 18, "links_up": 0}
 SLOT, SXM = {**DARK, "name": "NVIDIA A100 80GB PCIe"}, {**DARK, "name": "Tesla V100-SXM2-16GB"}
 NODES = "device nodes that every user may open, one for each GPU, no nouveau, and GPUs that several programs may use"
+STOPPED = {**MANAGER, "active": False}
+SAID = {"lines": [{"priority": 4, "text": "Dependency failed"}]}
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -106,6 +108,20 @@ CASES: list[Case] = [
     ("fabric", {**JOINED, "fabric__manager": None}, {}, "pass", "0 switches, fabric manager not seen, GPU 0: joined"),
     ("fabric", {**JOINED, **DISK, "fabric__manager": {**MANAGER, "enabled": False}}, {}, "warn", "not enabled at boot"),
     ("fabric", {**SWITCHED, "fabric__manager": {**MANAGER, "exists": False, "active": False}}, {}, "fail", "manager not installed"),
+    (
+        "fabric",
+        {**SWITCHED, "fabric__manager": {**STOPPED, **SAID}},
+        {},
+        "fail",
+        "fabric manager not active (warning: Dependency failed), GPU 0",
+    ),
+    (
+        "fabric",
+        {**SWITCHED, "fabric__manager": {**STOPPED, "starting": True}},
+        {},
+        "unknown",
+        "not active, GPU 0: joined, cuInit 0; its unit is",
+    ),
     ("fabric", gpu(fabric_state=1, fabric_status=0), {}, "fail", "GPU 0: not started"),
     ("fabric", gpu(fabric_state=2, fabric_status=0), {}, "fail", "GPU 0: in progress"),
     ("fabric", gpu(fabric_state=4, fabric_status=0), {}, "fail", "GPU 0: state 4"),

@@ -14,6 +14,9 @@ from .table import Case, Text, gpu, table, texts, two
 PERF = {"tier": "perf"}
 NO_SYSTEMD = {"persistence_unit": {"unknown": "no systemd answers on this host"}}
 GONE = {"persistence": {"unknown": "GPU is lost"}, "error": 15}
+STOPPED = {**good.GOOD["persistence_unit"], "active": False}
+SAID = {"lines": [{"priority": 3, "text": "Failed to start x"}, {"priority": 6, "text": "modprobe: FATAL: y"}]}
+NOT_RUNNING = "the daemon is not running (error: Failed to start x; modprobe: FATAL: y)"
 CASES: list[Case] = [
     ("persistence-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "--persistence-mode"),
     (
@@ -42,6 +45,18 @@ CASES: list[Case] = [
     ("persistence", {}, {"gpu__persistence": False}, "not-applicable", ""),
     ("persistence", NO_SYSTEMD, {}, "unknown", "now on, at boot not observed: no systemd answers"),
     ("persistence", {**gpu(persistence=0), **NO_SYSTEMD}, {}, "fail", "=now off, at boot not observed: no systemd answers on this host"),
+    ("persistence", {**gpu(persistence=0), "persistence_unit": {**STOPPED, **SAID}}, {}, "fail", f"=now off, at boot on, {NOT_RUNNING}"),
+    (
+        "persistence",
+        {**gpu(persistence=0), "persistence_unit": {**STOPPED, "unread": "no rights"}},
+        {},
+        "fail",
+        "(why was not seen: no rights)",
+    ),
+    # A host that just booted: nothing has failed yet.
+    ("persistence", {**gpu(persistence=0), "persistence_unit": {**STOPPED, "starting": True}}, {}, "unknown", "its unit is still starting"),
+    ("persistence", {"persistence_unit": {**STOPPED, "starting": True}}, {}, "pass", "now on"),
+    ("application-clocks", {**gpu(app_graphics_mhz=585), "clocks_unit__starting": True}, {}, "unknown", "its unit is still starting"),
     ("application-clocks", {}, {}, "pass", "5001,1590"),
     ("application-clocks", {"nvml__devices__0__app_graphics_mhz": {"value": 585}}, {}, "fail", "5001,585"),
     (

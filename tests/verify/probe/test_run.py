@@ -245,3 +245,78 @@ def test_why_systemd_does_not_answer_is_said_of_each_unit(probe: Any, bin_folder
         with pytest.raises(probe.run.Unknown, match="no systemd answers"):
             probe.run.unit(name)
     assert (tmp_path / "asked").read_text() == "x\n"
+
+
+JOURNAL: list[dict[str, Any]] = [
+    {"MESSAGE": "Starting nvidia-fabricmanager.service - NVIDIA fabric manager service...", "PRIORITY": "6"},
+    {"MESSAGE": "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-1030-aws", "PRIORITY": "6"},
+    {"MESSAGE": "Failed to find module 'snd'", "PRIORITY": "3", "_SYSTEMD_UNIT": "systemd-modules-load.service"},
+    {"MESSAGE": "Failed to insert module 'nvidia_modeset': No such device", "PRIORITY": "3", "UNIT": "systemd-modules-load.service"},
+    {"MESSAGE": [110, 111], "PRIORITY": "6"},
+    {"MESSAGE": "Failed to start nvidia-fabricmanager.service - NVIDIA fabric manager service.", "PRIORITY": "3"},
+]
+
+
+def systemctl(folder: Path, state: str, system: str = "running", **properties: str) -> None:
+    """A systemd with every unit in one state."""
+    lines = {"LoadState": "loaded", "UnitFileState": "enabled", "ActiveState": state, "SubState": state, "Type": "forking", **properties}
+    shown = "\n".join(f"{name}={value}" for name, value in lines.items())
+    tool(
+        folder,
+        "systemctl",
+        f"[ $1 = is-system-running ] && {{ echo {system}; exit 1; }}\nwhile [ $# -gt 2 ]; do echo '{shown}\n'; shift; done",
+    )
+
+
+def journal(folder: Path, text: str, code: int = 0) -> None:
+    (folder.parent / "journal").write_text(text)
+    tool(folder, "journalctl", f'while read -r line; do echo "$line"; done < {folder.parent}/journal; echo no rights >&2; exit {code}')
+
+
+def test_what_systemd_and_a_unit_complained_of_is_kept_with_its_severity(probe: Any, bin_folder: Path) -> None:
+    systemctl(bin_folder, "failed")
+    journal(bin_folder, "".join(json.dumps(row).replace("\\", "\\\\") + "\n" for row in JOURNAL))
+    found = probe.run.unit("nvidia-fabricmanager.service")
+    kept = [JOURNAL[1], JOURNAL[3], JOURNAL[5]]
+    assert found["lines"] == [{"priority": int(row["PRIORITY"]), "text": row["MESSAGE"]} for row in kept]
+    assert not found["starting"]
+
+
+@pytest.mark.parametrize(("text", "code", "reason"), [("", 1, "no rights"), ("not json\n", 0, "Expecting value")])
+def test_a_journal_that_this_user_cannot_read_is_no_unit_without_complaints(
+    probe: Any, bin_folder: Path, text: str, code: int, reason: str
+) -> None:
+    systemctl(bin_folder, "failed")
+    journal(bin_folder, text, code)
+    found = probe.run.unit("nvidia-fabricmanager.service")
+    assert (reason in found["unread"], "lines" in found) == (True, False)
+    (bin_folder / "journalctl").unlink()
+    assert "journalctl" in probe.run.complaints("x.service")["unread"]
+
+
+@pytest.mark.parametrize(
+    ("case", "starting"),
+    [
+        (({"state": "activating", "SubState": "start"}, 9000.0), True),
+        (({"state": "activating", "SubState": "auto-restart"}, 60.0), False),  # it failed a moment ago
+        (({"state": "inactive", "system": "starting"}, 60.0), True),
+        (({"state": "inactive", "system": "starting"}, 600.0), False),  # what waits for so long waits for nothing that comes
+        (({"state": "inactive"}, 60.0), False),
+        (({"state": "failed", "system": "starting"}, 60.0), False),
+    ],
+)
+def test_a_unit_that_still_starts_says_so(
+    probe: Any, bin_folder: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[dict[str, str], float], starting: Any
+) -> None:
+    units, up_s = case
+    systemctl(bin_folder, **units)
+    monkeypatch.setattr(probe.run, "read", lambda _: f"{up_s} 1.0")
+    assert probe.run.unit("nvidia-persistenced.service")["starting"] is starting
+
+
+def test_a_unit_that_has_done_its_work_or_runs_is_not_looked_into(probe: Any, bin_folder: Path) -> None:
+    systemctl(bin_folder, "inactive", Type="oneshot")
+    assert not {"lines", "unread"} & probe.run.unit("nvidia-cdi-refresh.service").keys()
+    probe.run.SHOWN.clear()
+    systemctl(bin_folder, "active")
+    assert set(probe.run.unit("nvidia-persistenced.service")) == {"exists", "enabled", "active", "command"}
