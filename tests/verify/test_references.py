@@ -263,7 +263,7 @@ ASKS = {
     "nvidia-smi": {"--query-gpu=driver_version"},
     "rpm": {"-qa"},
     "sudo": {"-k", "-n"},
-    "systemctl": {"show", "show-environment"},
+    "systemctl": {"show", "show-environment", "is-system-running"},
     "timedatectl": {"show"},
     "setpriv": {"--reuid=65534", "--reuid=%d"},
     "findmnt": None,

@@ -9,7 +9,7 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
 from provision.structs import MutableStruct, Struct, field
-from provision.verify.codes import cuda_error
+from provision.verify.codes import cuda_hint
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import Reading, UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, devices, not_started, require_gpu
@@ -26,24 +26,6 @@ MEASURE = "see the reason, and measure again with --tier perf"
 AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
-
-_LIBCUDA: Final = "`ldconfig -p | grep libcuda.so` and LD_LIBRARY_PATH show which libcuda is loaded"
-# What to do about an error of CUDA's that is of the whole GPU or host.
-_CUDA_HINTS: Final = {
-    35: "the driver is older than this CUDA needs: a newer one in stack.driver, or an older stack.cuda",
-    46: "another program holds the GPU, or its compute mode is exclusive, which `sudo nvidia-smi -c DEFAULT` ends: see `nvidia-smi`",
-    100: "CUDA sees no GPU: see CUDA_VISIBLE_DEVICES, and the checks gpu and device-nodes",
-    802: "the NVSwitch fabric is not up: see the checks fabric and fabric-on-disk",
-    803: f"libcuda is of another version than the loaded module: see the check driver; {_LIBCUDA}",
-    804: f"a libcuda of CUDA's folder compat comes before the driver's own, and this GPU does not take it: {_LIBCUDA}",
-    999: "run `nvidia-modprobe -u -c 0` as root, and reboot if that does not help: see `journalctl -k -b | grep NVRM`",
-}
-
-
-def cuda_hint(text: str, otherwise: str) -> str:
-    """What to do about CUDA's error in what a program printed."""
-    return _CUDA_HINTS.get(cuda_error(text) or 0, otherwise)
-
 
 OF_THE_IMAGE: Final = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
 

@@ -89,8 +89,8 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
     def look(device: DeviceFacts) -> Signs:
         now, most = device.pcie_generation.count(), device.pcie_generation_max.count()
         lanes, most_lanes = device.pcie_width.count(), device.pcie_width_max.count()
-        # The current generation is shown and not judged: an idle GPU lowers it, and raises it within milliseconds of load.
-        words = [f"generation {now} of {most}, {lanes} of {most_lanes} lanes"]
+        # Not judged here: an idle GPU lowers it, and raises it within milliseconds of load. The check host-copies judges it under load.
+        words = [f"generation {now} of {most}{' now, not judged' if now < most else ''}, {lanes} of {most_lanes} lanes"]
         if most < generation or lanes < width:
             return Signs(bad=words)
         return Signs(doubtful=words if lanes < most_lanes else [], sound=words)

@@ -48,6 +48,7 @@ _HANGS = (
     "a path between GPUs hangs, mostly that of PCIe: where `NCCL_P2P_DISABLE=1 all_reduce_perf -g 2` of nccl-tests ends, switch off the "
     "bridges' ACS (`lspci -vvv | grep ACSCtl`), and boot with iommu=pt"
 )
+_UNTRAINED = "reseat the card, look at riser and retimer, and set the slot's speed in the firmware; on a cloud machine hand it back"
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 
 
@@ -275,7 +276,19 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
         gate=gate,
         wrong=lambda d: d.copies.slower_gb_s is not None and d.copies.right is not True,
     )
-    return over_all(facts, perf, profile, expected, results)
+    trained = [_trained(one, device) for one, device in zip(results, perf.devices, strict=True)]
+    return over_all(facts, perf, profile, expected, trained)
+
+
+def _trained(one: Verdict, device: PerfDeviceFacts) -> Verdict:
+    """The same result, failed where the link never reached the generation that card and slot both have, in a load that keeps it up."""
+    load = device.load
+    now, most = load.link_generation, load.max_link_generation
+    if not now or not most or now >= most or not load.samples or not device.copies.slower_gb_s:
+        return one
+    if max(device.copies.to_device_gb_s or 0, device.copies.to_host_gb_s or 0) > LANE.get(now, 0.0) * (load.link_width or 0) * ABSURD:
+        return one  # what a hypervisor shows; the copies were faster
+    return fails("", f"{one.observed}; the link stays at generation {now} of {most} under load", _UNTRAINED)
 
 
 _ONE: Final = "there is one GPU"

@@ -17,7 +17,6 @@ from provision.verify.checks.base import (
     always,
     apply,
     computed,
-    cuda_hint,
     fails,
     not_compiled,
     passes,
@@ -26,6 +25,7 @@ from provision.verify.checks.base import (
     visible_gpus,
     warns,
 )
+from provision.verify.codes import cuda_hint
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.stack import (

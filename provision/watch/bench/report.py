@@ -11,6 +11,7 @@ from provision.report.base import inert
 from provision.verify.bench.figures import DoneMessage, LoadState, SoakRow, StartMessage
 from provision.verify.bench.heard import BenchRun
 from provision.verify.bench.verdict import WORST, BenchOutcome, BenchVerdict, exit_code
+from provision.verify.codes import cuda_hint
 
 SCHEMA: Final = "gpuprov-bench/1"
 COLUMNS: Final = ("FIGURE", "GPU", "VALUE", "REFERENCE", "SHARE", "VERDICT", "WHY")
@@ -88,6 +89,7 @@ def host_entry(run: BenchRun, plan: str, machine: str, verdicts: Sequence[BenchV
     """A run as the report has it."""
     complete = run.ended and not any(step.whys for step in run.done)
     refused = f"{run.refused.why}{_holders(run)}" if run.refused else ""
+    otherwise = _HINTS.get(run.refused.code, "see the host") if run.refused else ""
     whys = "; ".join(f"{step.recipe} on GPU {gpu}: {why}" for step in run.done for gpu, why in step.whys.items())
     return HostEntry(
         host=run.host,
@@ -98,7 +100,7 @@ def host_entry(run: BenchRun, plan: str, machine: str, verdicts: Sequence[BenchV
         complete=complete,
         exit_code=exit_code(verdicts, complete=complete),
         error=run.error.message if run.error else refused or whys,
-        hint=run.error.hint if run.error else _HINTS.get(run.refused.code, "see the host") if run.refused else "",
+        hint=run.error.hint if run.error else cuda_hint(refused or whys, otherwise),
         start=run.start,
         figures=tuple(_figure(verdict) for verdict in verdicts),
         steps=tuple(run.done),

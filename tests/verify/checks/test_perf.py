@@ -26,7 +26,8 @@ T4, L4, B200 = {"name": "Tesla T4"}, {"name": "NVIDIA L4"}, {"name": "NVIDIA B20
 P4 = {"name": "Tesla P4", "gemm__precision": "fp32"}
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
 LANES = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-X8 = {"load__link_generation": 3, "load__link_width": 8}
+X8 = {"load__link_generation": 3, "load__max_link_generation": 3, "load__link_width": 8}
+TRAINED = {"load__link_generation": 3, "copies__to_device_gb_s": 12.9, "copies__to_host_gb_s": 13.0}
 TOPOLOGY = {**good.SUM, "bus_gb_s": 15.0, "environment": {"NCCL_TOPO_FILE": "/x.xml"}}
 GATES = read.gpus().acceptance
 NVL = {"name": "NVIDIA H200 NVL"}  # another form of the card, of which no healthy figure is known
@@ -46,7 +47,14 @@ SLOW = {**ONE, "gemm__tflops": 500.0, "gemm__sustained_tflops": 480.0}
 def copied(rate: float, **load: Any) -> dict[str, Any]:
     """A T4, for which there is no floor, with this rate both ways and this link."""
     link = {f"load__link_{name}": value for name, value in load.items()}
-    return {**ONE, **T4, "copies__to_device_gb_s": rate, "copies__to_host_gb_s": rate, **link}
+    return {
+        **ONE,
+        **T4,
+        "copies__to_device_gb_s": rate,
+        "copies__to_host_gb_s": rate,
+        "load__max_link_generation": load["generation"],
+        **link,
+    }
 
 
 def computed(tflops: float, sustained: float | None = 665.0) -> dict[str, Any]:
@@ -122,6 +130,12 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     # A hypervisor's invented link, and none at all: nothing to hold it to.
     ("host-copies", {**ONE, **T4, "load__link_generation": 1, "load__link_width": 1}, "t4", "unknown", "55.5"),
     ("host-copies", {**ONE, **T4, "load__link_generation": None}, "t4", "unknown", "55.5"),
+    # A link that stays below what card and slot both have (NVIDIA/NVSentinel, issue 890), judged by what was seen under load alone.
+    ("host-copies", TRAINED, "h200", "fail", "GPU 1: 12.9 GB/s to it, 13 back"),
+    ("host-copies", {**ONE, **T4, **TRAINED}, "t4", "fail", "; the link stays at generation 3 of 5 under load"),
+    ("host-copies", {**ONE, **T4, **TRAINED, "load__max_link_generation": 3}, "t4", "pass", "12.9"),
+    ("host-copies", {**ONE, **T4, **TRAINED, "load__max_link_generation": None}, "t4", "pass", "12.9"),
+    ("host-copies", {**ONE, **T4, **TRAINED, "load__samples": 0}, "t4", "pass", "12.9"),
     ("all-reduce", {}, "h200", "pass", "right, 475 GB/s"),
     ("all-reduce", ONE, "h200", "not-applicable", "one GPU"),
     ("all-reduce", {"total": {**good.SUM, "bus_gb_s": 350.0}}, "h200", "warn", "350 GB/s"),

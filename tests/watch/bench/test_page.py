@@ -7,13 +7,15 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from provision.verify.bench.heard import replayed
+from provision.verify.bench.figures import DoneMessage, RefusedMessage
+from provision.verify.bench.heard import BenchRun, replayed
 from provision.watch.bench import page, report
-from provision.watch.bench.report import BenchReport
+from provision.watch.bench.report import BenchReport, host_entry
 from provision.workflow.bench import judged
 
 from .stand_in import changed, recorded
@@ -127,3 +129,17 @@ def test_control_characters_do_not_reach_a_terminal(tmp_path: Path) -> None:
     cells = [cell for row in report.rows(of(tmp_path, lines).hosts[0], every=True) for cell in row]
     assert any("b" in cell and "a" in cell for cell in cells)
     assert not any("\x1b" in cell for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("run", "hint"),
+    [
+        ({"done": [DoneMessage(0, "gemm", (0,), {"0": "CUDA error: CUDA-capable device(s) is/are busy or unavailable"})]}, "compute mode"),
+        ({"refused": RefusedMessage("no-gpu", "Unexpected error from cudaGetDeviceCount(). Error 802: x")}, "the checks fabric"),
+        ({"refused": RefusedMessage("no-gpu", "there is no GPU")}, "see `nvidia-smi` on the host"),
+        ({"done": [DoneMessage(0, "gemm", (0,), {"0": "it did not end"})]}, ""),
+    ],
+)
+def test_an_error_of_cudas_has_the_hint_that_verify_gives(run: dict[str, Any], hint: str) -> None:
+    entry = host_entry(BenchRun("train-1", 0.0, **run), "quick", "", [])
+    assert (hint in entry.hint, bool(entry.hint)) == (True, bool(hint))
