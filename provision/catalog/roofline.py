@@ -75,17 +75,10 @@ def roofs(gpu: GpuRecord) -> list[Roof]:
 
 def has_nvml_name(card: GpuRecord, name: str) -> bool:
     """Whether NVML's name of a GPU means this card, in the variant whose figures the catalog has."""
-    words, parts = {word.upper() for word in card.nvml_words}, _parts(name)
-    return words <= parts and not parts & (_FORMS - words) and not is_other_form(card, name)
-
-
-def is_other_form(card: GpuRecord, name: str) -> bool:
-    """Whether NVML's name is that of a card for a slot, and the catalog's card is a module of a board."""
-    return "SXM" in card.name and bool(_parts(name) & {"PCIE", "NVL"})
-
-
-def _parts(name: str) -> set[str]:
-    return set(name.replace("-", " ").upper().split())
+    words = {word.upper() for word in card.nvml_words}
+    foreign = _FORMS | ({"PCIE"} if "SXM" in card.name else set())
+    parts = set(name.replace("-", " ").upper().split())
+    return words <= parts and not parts & (foreign - words)
 
 
 def gpu_by_nvml_name(name: str) -> GpuRecord | None:

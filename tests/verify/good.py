@@ -30,6 +30,7 @@ GOOD: dict[str, Any] = {
         "mtu": 9001,
         "rdma": [],
     },
+    "rdma": {"ports": [], "peermem": None},
     "python3": {"version": "3.12.3", "path": "/usr/bin/python3"},
     **{
         f"tool_{name}": {"found": {"path": f"/usr/bin/{name}", "version": version}}

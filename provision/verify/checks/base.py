@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal, NamedTuple, Self, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, Self, TypeVar
 
 from provision.catalog import read
 from provision.catalog.records.base import version
@@ -74,7 +74,7 @@ class Check(Struct):
     finds_unasked: bool = False  # whether the facts are judged even then, for what is there and not asked for
 
 
-def of_unit(name: str) -> Callable[[Facts], UnitFacts]:
+def named(name: str) -> Callable[[Facts], UnitFacts]:
     """For a check of what a unit does."""
     return lambda facts: facts.read(UnitFacts, name)
 
@@ -174,34 +174,37 @@ class Signs(MutableStruct):
 T = TypeVar("T")
 
 
-def ask_each(facts: Facts, profile: Profile, look: Callable[[DeviceFacts], T]) -> tuple[dict[int, T], list[str]]:
-    """What was read of each GPU, by its index; and the GPUs that do not answer, each with the reason.
+class Heard(NamedTuple, Generic[T]):
+    """What was read of each GPU, by its index; and the GPUs that do not answer, each with the reason."""
 
-    Where none answers NotObservedError, with all reasons.
-    """
-    answers, silent = dict[int, T](), list[str]()
-    gpus = devices(facts)
+    answers: dict[int, T]
+    silent: list[str]
+
+    def beside(self, verdict: Verdict) -> Verdict:
+        """The verdict on the GPUs that answer, where some do not: these make it unknown, and hide no failure of the others."""
+        if not self.silent or verdict.outcome == "not-applicable":
+            return verdict
+        observed = f"{'; '.join(self.silent)}; the others: {verdict.observed}"
+        failed = verdict.outcome == "fail"
+        return fails(verdict.expected, observed, verdict.hint) if failed else unknown(verdict.expected, observed, _SEE_GPU)
+
+
+def ask(facts: Facts, profile: Profile, look: Callable[[DeviceFacts], T]) -> Heard[T]:
+    """Look at each GPU; where none answers NotObservedError, with all reasons."""
+    heard, gpus = Heard[T]({}, []), devices(facts)
     for index, device in gpus.items():
         try:
-            answers[index] = look(device)
+            heard.answers[index] = look(device)
         except NotObservedError as reason:
-            silent.append(f"GPU {index}: {device.lost or reason}")
+            heard.silent.append(f"GPU {index}: {device.lost or reason}")
     if len(gpus) < profile.gpu.count:
-        silent += [f"{address}: on the bus, and not started by the driver" for address in not_started(facts)]
-    if not answers:
-        raise NotObservedError("; ".join(silent))
-    return answers, silent
+        heard.silent.extend(f"{address}: on the bus, and not started by the driver" for address in not_started(facts))
+    if not heard.answers:
+        raise NotObservedError("; ".join(heard.silent))
+    return heard
 
 
-def beside(silent: Sequence[str], verdict: Verdict) -> Verdict:
-    """The verdict on the GPUs that answer, where some do not: these make it unknown, and hide no failure of the others."""
-    if not silent or verdict.outcome == "not-applicable":
-        return verdict
-    observed = f"{'; '.join(silent)}; the others: {verdict.observed}"
-    return fails(verdict.expected, observed, verdict.hint) if verdict.outcome == "fail" else unknown(verdict.expected, observed, _SEE_GPU)
-
-
-def none_has(facts: Facts, reading: Callable[[DeviceFacts], Reading]) -> bool:
+def lacks(facts: Facts, reading: Callable[[DeviceFacts], Reading]) -> bool:
     """Whether no GPU has such a thing, by those that answer."""
     readings = [reading(device) for device in devices(facts).values()]
     return any(one.unsupported for one in readings) and all(one.value is None for one in readings)
@@ -210,13 +213,12 @@ def none_has(facts: Facts, reading: Callable[[DeviceFacts], Reading]) -> bool:
 def each_gpu(
     facts: Facts, profile: Profile, expected: str, look: Callable[[DeviceFacts], Signs], *, fail: str, warn: str, note: str = ""
 ) -> Verdict:
-    """The verdict on all GPUs; see `beside` for those that do not answer.
+    """The verdict on all GPUs; see `Heard` for those that do not answer.
 
     `fail` and `warn` are the hints where a GPU fails or is doubtful; `note` follows every observation.
     """
-    answers, silent = ask_each(facts, profile, look)
-    signs = Signs()
-    for index, one in answers.items():
+    heard, signs = ask(facts, profile, look), Signs()
+    for index, one in heard.answers.items():
         signs.add(one, f"GPU {index}: ")
     if signs.bad:
         verdict = fails(expected, "; ".join(signs.bad + signs.doubtful) + note, fail)
@@ -224,7 +226,7 @@ def each_gpu(
         verdict = warns(expected, "; ".join(signs.doubtful) + note, warn)
     else:
         verdict = passes(expected, ("; ".join(signs.sound) or "nothing") + note)
-    return beside(silent, verdict)
+    return heard.beside(verdict)
 
 
 def dotted(text: str) -> tuple[int, ...]:
@@ -244,5 +246,4 @@ def gpu_count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
 def over_all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
     """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
     absent = range(len(perf.devices), gpu_count(facts, perf, profile))
-    silent = [unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent]
-    return together(expected, [*results, *silent])
+    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent)])

@@ -8,7 +8,6 @@ import re
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.roofline import is_other_form
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
@@ -41,10 +40,8 @@ _CAUSES: Final = {
     "reset": "the card requires a reset: reboot the host",
     "start": _POWER,
 }
-_OTHER_FORM = (
-    "the profile asks for {}: a card for a PCIe slot has another power limit, lower clocks and NVLink only by a bridge, so that no "
-    "figure of the profile's card holds for it; compare instance type and profile"
-)
+_SLOT: Final = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
+_OTHER_FORM = "the profile asks for {}: a card for a PCIe slot has another power limit, and NVLink only by a bridge; compare instance type"
 _BESIDE = "programs see the card of the display too, unless they are started with `CUDA_VISIBLE_DEVICES={}`"
 _OTHER_CARD = (
     "the cards of the profile are there, and others beside them, which a profile cannot describe: take those out, or waive this check in "
@@ -79,7 +76,7 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, observed, _OTHER_CARD)
     if len(right) < profile.gpu.count:
         return fails(expected, observed, "this is not the machine that the profile asks for: compare instance type and profile")
-    if any(is_other_form(card, name) for name in right):
+    if "SXM" in card.name and any(_SLOT.search(name) for name in right):
         return fails(expected, f"{observed}: of another form than {card.name}", _OTHER_FORM.format(card.name))
     if not gpu.readable or len(gpu.nodes) < len(names):
         nodes = ", ".join(gpu.nodes) or "missing"

@@ -13,12 +13,11 @@ from provision.verify.checks.base import (
     Signs,
     Verdict,
     apply,
-    ask_each,
-    beside,
+    ask,
     dotted,
     each_gpu,
     fails,
-    none_has,
+    lacks,
     not_applicable,
     passes,
     unknown,
@@ -209,12 +208,12 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
     if seen.on_disk == "0" and 1 in [gpu.gsp.value for gpu in gpus.values()]:
         hint = "the open modules cannot do without it" if seen.modules == "open" else "reboot, or unload the driver and load it again"
         return fails(expected, f"{observed}; NVreg_EnableGpuFirmware=0 is set for the next load", hint)
-    _, silent = ask_each(facts, profile, _gsp_state)
+    heard = ask(facts, profile, _gsp_state)
     if seen.modules is None:
         return unknown(expected, observed, "see /proc/driver/nvidia/version on the host")
     if not log.complete:
         return unknown(expected, f"{observed}, and the beginning of {log.source} is lost", "look again after the next boot")
-    return beside(silent, passes(expected, observed))
+    return heard.beside(passes(expected, observed))
 
 
 def _gsp_state(gpu: DeviceFacts) -> None:
@@ -224,7 +223,7 @@ def _gsp_state(gpu: DeviceFacts) -> None:
 
 
 def _throttling(facts: Facts, profile: Profile) -> Verdict:
-    if none_has(facts, lambda device: device.event_reasons):
+    if lacks(facts, lambda device: device.event_reasons):
         return not_applicable("this GPU does not tell what holds its clocks down")
     return each_gpu(
         facts,

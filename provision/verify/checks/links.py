@@ -9,21 +9,7 @@ from typing import Final
 
 from provision.profile.fabric import has_nvlink5, has_nvswitch, why_not
 from provision.profile.model import Profile
-from provision.verify.checks.base import (
-    Check,
-    Signs,
-    Verdict,
-    apply,
-    ask_each,
-    beside,
-    each_gpu,
-    fails,
-    none_has,
-    not_applicable,
-    passes,
-    unknown,
-    warns,
-)
+from provision.verify.checks.base import Check, Signs, Verdict, apply, ask, each_gpu, fails, lacks, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, DriverFacts, NvmlFacts, devices, require_gpu
@@ -72,15 +58,15 @@ def _nodes(facts: Facts, profile: Profile) -> Verdict:
         hint = "see NVreg_DeviceFileMode and NVreg_DeviceFileGID in /etc/modprobe.d, or the rules of udev"
         return fails(expected, f"closed to others: {', '.join(closed)}", hint)
     # A driver that does not tell the mode is no reason; a GPU that is lost is one.
-    answers, silent = ask_each(facts, profile, lambda one: one.compute_mode.answer() if one.lost else one.compute_mode.value)
-    modes = {index: _COMPUTE_MODES[mode] for index, mode in answers.items() if mode in _COMPUTE_MODES}
+    heard = ask(facts, profile, lambda one: one.compute_mode.answer() if one.lost else one.compute_mode.value)
+    modes = {index: _COMPUTE_MODES[mode] for index, mode in heard.answers.items() if mode in _COMPUTE_MODES}
     if modes:
         observed = "; ".join(f"GPU {index}: {words}" for index, words in modes.items())
         default = f"`sudo nvidia-smi -i {','.join(map(str, modes))} -c DEFAULT` lets several programs use each of them"
-        return beside(silent, (fails if _PROHIBITED in modes.values() else warns)(expected, observed, default))
+        return heard.beside((fails if _PROHIBITED in modes.values() else warns)(expected, observed, default))
     if "/dev/nvidia-uvm" not in gpu.modes:
         return warns(expected, "no /dev/nvidia-uvm, without which CUDA does not start", "run `nvidia-modprobe -u -c 0` at boot")
-    return beside(silent, passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all"))
+    return heard.beside(passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all"))
 
 
 def _pcie(facts: Facts, profile: Profile) -> Verdict:
@@ -108,10 +94,11 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _nvlink(facts: Facts, profile: Profile) -> Verdict:
-    if none_has(facts, lambda device: device.links):
+    if lacks(facts, lambda device: device.links):
         return not_applicable("this GPU has no NVLink")
-    up, silent = ask_each(facts, profile, lambda device: (device.links_up.count(), device.links.count()))
-    if len(up) + len(silent) == 1:
+    heard = ask(facts, profile, lambda device: (device.links_up.count(), device.links.count()))
+    up = heard.answers
+    if len(up) + len(heard.silent) == 1:
         return not_applicable("one GPU: there is nothing that it could be linked with")
     expected = "every GPU with as many NVLinks up as its siblings, and none without"
     observed = ", ".join(f"GPU {index}: {active} of {links}" for index, (active, links) in up.items())
@@ -120,8 +107,8 @@ def _nvlink(facts: Facts, profile: Profile) -> Verdict:
     # Not all links need be used: on some boards 12 of 18 are, by design (azurehpc-health-checks, issue 162). Siblings decide.
     if len(set(up.values())) > 1 or not all(active for active, _ in up.values()):
         hint = "see `nvidia-smi nvlink -s` and the kernel log for XID 74; on an NVSwitch system the fabric manager brings links up"
-        return beside(silent, fails(expected, observed, hint))
-    return beside(silent, passes(expected, observed))
+        return heard.beside(fails(expected, observed, hint))
+    return heard.beside(passes(expected, observed))
 
 
 def _soldered(facts: Facts, profile: Profile) -> bool:
@@ -129,8 +116,8 @@ def _soldered(facts: Facts, profile: Profile) -> bool:
 
     Without a bridge all links of such cards are down (NVSentinel, issue 1481). H100 and later modules do not have SXM in their names.
     """
-    names, _ = ask_each(facts, profile, lambda device: str(device.name.answer()))
-    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or not all(_SLOT.search(name) for name in names.values())
+    names = ask(facts, profile, lambda device: str(device.name.answer())).answers.values()
+    return has_nvswitch(profile) or facts.read(FabricFacts).switches > 0 or not all(_SLOT.search(name) for name in names)
 
 
 def _no_switches(profile: Profile) -> str:
@@ -159,8 +146,8 @@ def _fabric_on_disk(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _fabric(facts: Facts, profile: Profile) -> Verdict:
-    states, silent = ask_each(facts, profile, _membership)
-    return beside(silent, _joined(facts, profile, states))
+    heard = ask(facts, profile, _membership)
+    return heard.beside(_joined(facts, profile, heard.answers))
 
 
 def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Verdict:
@@ -172,9 +159,8 @@ def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Ve
         return not_applicable("no NVSwitch on this host, and no GPU of a fabric")
     expected = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
     manager = fabric.manager
-    unit = (
-        "not seen" if manager is None else "active" if manager.active else f"not active{manager.why}" if manager.exists else "not installed"
-    )
+    idle = f"not active{manager.why}" if manager and manager.exists else "not installed"
+    unit = "not seen" if manager is None else "active" if manager.active else idle
     gpu_states = ", ".join(f"GPU {index}: {state or 'no state told'}" for index, state in states.items())
     observed = f"{fabric.switches} switches, fabric manager {unit}, {gpu_states}"
     if fabric.cuda_init is not None:

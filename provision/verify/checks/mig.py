@@ -8,7 +8,7 @@ from functools import partial
 
 from provision.profile.mig import slices
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, of_unit, passes, unless
+from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, named, not_applicable, passes, unless
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, NvmlFacts
@@ -81,5 +81,5 @@ def _words(names: tuple[str, ...]) -> str:
 _check = partial(Check, role="mig", needs_gpu=True, unasked=_UNSPLIT)
 CHECKS = (
     _check("mig-at-boot", "the GPUs are split at boot", _at_boot),
-    _check("mig", "each GPU is split as the profile says", _mig, finds_unasked=True, unit=of_unit("mig_unit")),
+    _check("mig", "each GPU is split as the profile says", _mig, finds_unasked=True, unit=named("mig_unit")),
 )

@@ -20,8 +20,8 @@ from provision.verify.checks.base import (
     MEASURE,
     WORST,
     Check,
+    Heard,
     Verdict,
-    beside,
     fails,
     gpu_count,
     not_applicable,
@@ -353,7 +353,7 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, f"WRONG result {observed}", "a GPU or a link between them is broken: hand the machine back")
     if split.gpus != count - len(_lost(perf)):
         return fails(expected, f"right, but {observed}", "see which GPU took no part: `gpuprov probe HOST --tier perf`")
-    return beside(_lost(perf), passes(expected, f"right, {observed}"))
+    return Heard[str]({}, _lost(perf)).beside(passes(expected, f"right, {observed}"))
 
 
 _check = partial(Check, needs_gpu=True, whole_gpus=True, tier="perf")

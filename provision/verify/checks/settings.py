@@ -8,21 +8,7 @@ from functools import partial
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
-from provision.verify.checks.base import (
-    Check,
-    Verdict,
-    apply,
-    ask_each,
-    beside,
-    fails,
-    not_applicable,
-    of_unit,
-    passes,
-    together,
-    unknown,
-    unless,
-    warns,
-)
+from provision.verify.checks.base import Check, Verdict, apply, ask, fails, named, not_applicable, passes, together, unknown, unless, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, devices
@@ -45,8 +31,8 @@ def _persistence_at_boot(facts: Facts, _profile: Profile) -> Verdict:
 
 
 def _persistence(facts: Facts, profile: Profile) -> Verdict:
-    modes, silent = ask_each(facts, profile, lambda device: device.persistence.answer())
-    return beside(silent, _persists(facts, now=all(mode == 1 for mode in modes.values())))
+    modes = ask(facts, profile, lambda device: device.persistence.answer())
+    return modes.beside(_persists(facts, now=all(mode == 1 for mode in modes.answers.values())))
 
 
 def _persists(facts: Facts, *, now: bool) -> Verdict:
@@ -95,28 +81,27 @@ def _locks_both(profile: Profile) -> bool:
 
 def _clocks(facts: Facts, profile: Profile) -> Verdict:
     """Application clocks can be read back. A lock cannot: it shows in the clocks themselves, which tier perf watches."""
-    targets, silent = ask_each(facts, profile, lambda gpu: _target(gpu, profile))
+    heard, gpus = ask(facts, profile, lambda gpu: _target(gpu, profile)), devices(facts).values()
+    targets = heard.answers
     aim = ", ".join(sorted({f"{m},{g} MHz" for m, g in targets.values()}))
     settings = facts.read(ClocksReportFacts).settings
     refused = [str(number) for number, setting in sorted(settings.items()) if setting.mode == "none"]
     if refused:
         hint = "see `journalctl -u gpuprov-clocks`; set gpu.application_clocks to default if the card takes no clocks"
-        return beside(silent, fails(f"clocks of {aim}", f"GPU {', '.join(refused)}: the card took none, as the unit says", hint))
+        return heard.beside(fails(f"clocks of {aim}", f"GPU {', '.join(refused)}: the card took none, as the unit says", hint))
     if _locks_both(profile) or any(setting.mode != "application" for setting in settings.values()):
-        now = ", ".join(
-            sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in devices(facts).values()})
-        )
+        now = ", ".join(sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in gpus}))
         return not_applicable(f"{aim} are locked, which no function of the driver tells; --tier perf proves it. Now: {now}")
-    pairs, silent = ask_each(facts, profile, lambda gpu: (gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()))
+    pairs = ask(facts, profile, lambda gpu: (gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()))
     expected = f"application clocks {aim}, set again at boot"
-    observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs.values()}))
-    if any(pair != targets.get(index) for index, pair in pairs.items()):
-        return beside(silent, fails(expected, observed, apply("clocks", "sets them now and at each boot")))
+    observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs.answers.values()}))
+    if any(pair != targets.get(index) for index, pair in pairs.answers.items()):
+        return pairs.beside(fails(expected, observed, apply("clocks", "sets them now and at each boot")))
     unit = facts.read(UnitFacts, "clocks_unit")
     if not (unit.exists and unit.enabled):
         hint = "will be lost at the next boot: enable gpuprov-clocks.service"
-        return beside(silent, warns(expected, f"{observed}; no unit sets them at boot", hint))
-    return beside(silent, passes(expected, f"{observed}, set by a unit at boot"))
+        return pairs.beside(warns(expected, f"{observed}; no unit sets them at boot", hint))
+    return pairs.beside(passes(expected, f"{observed}, set by a unit at boot"))
 
 
 def _held(facts: Facts, profile: Profile) -> Verdict:
@@ -128,10 +113,10 @@ def _held(facts: Facts, profile: Profile) -> Verdict:
     """
     gpus, measured = devices(facts), facts.read(PerfFacts).numbered
     settings = facts.read(ClocksReportFacts).settings
-    targets, silent = ask_each(facts, profile, lambda gpu: _target(gpu, profile))
-    expected = "the clocks of the profile, under load and at rest: " + ", ".join(
-        sorted({f"memory {m}, SM {g} MHz" for m, g in targets.values()})
-    )
+    heard = ask(facts, profile, lambda gpu: _target(gpu, profile))
+    targets = heard.answers
+    aim = ", ".join(sorted({f"memory {m}, SM {g} MHz" for m, g in targets.values()}))
+    expected = "the clocks of the profile, under load and at rest: " + aim
     if measured.keys() != gpus.keys():
         return unknown(expected, f"{len(measured)} of {len(gpus)} GPUs were measured", "measure again with --tier perf")
     results = []
@@ -142,7 +127,7 @@ def _held(facts: Facts, profile: Profile) -> Verdict:
         results.append(_held_by_one(f"GPU {number}", target, device.load))
         if mode != "application" and results[-1].outcome == "pass":
             results[-1] = _rests(f"{results[-1].observed}; ", target[1], device.rest)
-    return beside(silent, together(expected, results))
+    return heard.beside(together(expected, results))
 
 
 def _held_by_one(name: str, target: tuple[int, int], load: LoadFacts) -> Verdict:
@@ -191,8 +176,8 @@ _of_clocks = partial(
 )
 CHECKS = (
     _of_persistence("persistence-at-boot", "persistence mode is switched on at boot", _persistence_at_boot),
-    _of_persistence("persistence", "persistence mode is on, now and at boot", _persistence, unit=of_unit("persistence_unit")),
+    _of_persistence("persistence", "persistence mode is on, now and at boot", _persistence, unit=named("persistence_unit")),
     _of_clocks("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot),
-    _of_clocks("application-clocks", "application clocks are set, now and at boot", _clocks, unit=of_unit("clocks_unit")),
+    _of_clocks("application-clocks", "application clocks are set, now and at boot", _clocks, unit=named("clocks_unit")),
     _of_clocks("clocks-held", "the clocks are those of the profile, under load and at rest", _held, tier="perf"),
 )

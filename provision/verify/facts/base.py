@@ -58,15 +58,7 @@ class Reading(FactPart):
         raise NotObservedError(msg)
 
 
-_SEVERITIES: Final = {0: "emergency: ", 1: "alert: ", 2: "critical: ", 3: "error: ", 4: "warning: "}
 NOT_READ: Final = Reading(unknown="not read")
-
-
-class JournalLine(FactPart):
-    """A line of the journal, and its severity (syslog(3))."""
-
-    priority: Count
-    text: str
 
 
 class UnitFacts(Fact):
@@ -80,14 +72,13 @@ class UnitFacts(Fact):
     active: bool
     command: str
     starting: bool = False
-    lines: tuple[JournalLine, ...] = ()
+    lines: tuple[str, ...] = ()
     unread: str = ""
 
     @property
     def why(self) -> str:
         """Why it does not run, in brackets; empty where nothing was looked for."""
-        said = "; ".join(f"{_SEVERITIES.get(line.priority, '')}{line.text}" for line in self.lines)
-        return f" ({said})" if said else f" (why was not seen: {self.unread})" if self.unread else ""
+        return f" ({'; '.join(self.lines)})" if self.lines else f" (why was not seen: {self.unread})" if self.unread else ""
 
 
 F = TypeVar("F", bound=Fact)

@@ -1,6 +1,6 @@
 """The system: release, kernel, who looked, Python, tools, people, clock."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -92,6 +92,28 @@ class MachineFacts(Fact):
     interface: str | None
     mtu: Annotated[int, Field(ge=68, le=1 << 20)] | None
     rdma: tuple[str, ...] = ()
+
+
+class RdmaPort(FactPart):
+    """A port of a device for RDMA, in the kernel's words; `kind` is its driver and model, `grown` the errors that came meanwhile."""
+
+    name: str
+    kind: str
+    active: bool
+    state: str
+    phys_state: str
+    link_layer: str
+    gb_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    errors: dict[str, Count]
+    grown: tuple[str, ...]
+
+
+class RdmaFacts(Fact):
+    """The ports for RDMA, and whether the module that opens the memory of GPUs to them is loaded, or there for this kernel."""
+
+    name = "rdma"
+    ports: tuple[RdmaPort, ...]
+    peermem: Literal["loaded", "built"] | None
 
 
 def tool(facts: Facts, name: str) -> InstalledTool | None:

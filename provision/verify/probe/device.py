@@ -82,16 +82,15 @@ def draws(name):
 
 def selected():
     """What shows CUDA the cards that compute, by their UUIDs: others are for a display, or lost. Nothing where all cards compute."""
+    if not present()["module"]:
+        return {}
+    pynvml = importlib.import_module("pynvml")
     try:
-        need_gpu()
-        pynvml = importlib.import_module("pynvml")
         pynvml.nvmlInit()
         handles, _ = gpus(pynvml)
         if not handles or len(handles) == pynvml.nvmlDeviceGetCount():
             return {}
         uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles.values()]
-    except (Unknown, ImportError):
-        return {}
     except pynvml.NVMLError:
         return {}
     return {"CUDA_VISIBLE_DEVICES": ",".join(uuid.decode() if isinstance(uuid, bytes) else uuid for uuid in uuids)}

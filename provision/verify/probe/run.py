@@ -41,8 +41,8 @@ RUNNING = set()
 STARTING = set()
 LEAVING = []
 START_S = 0.5
-# For how long after its start a host may still be starting.
-BOOT_S = 120
+BOOT_S = 120  # for so long after its start a host may still be starting
+SEVERITIES = ["emergency: ", "alert: ", "critical: ", "error: ", "warning: ", "", "", ""]  # syslog(3)
 COMPLAINT = re.compile(r"\bFATAL\b|\b(error|failed|failure)\b", re.IGNORECASE)
 # How long a command that is ended has to clean up.
 END_S = 0.3
@@ -253,7 +253,7 @@ def complaints(name):
     for row in rows:
         text, priority = str(row.get("MESSAGE")), int(row.get("PRIORITY") or 6)
         if (priority <= 4 or COMPLAINT.search(text)) and ("systemd-modules-load" not in str(row) or "nvidia" in text):
-            lines.append({"priority": priority, "text": text[:200]})
+            lines.append((SEVERITIES[priority] + text)[:200])
     return {"lines": lines[-5:]}
 
 

@@ -1,6 +1,7 @@
 """The system: release, user, tools, people, clock, size, own address."""
 
 import fcntl
+import glob
 import os
 import platform
 import pwd
@@ -9,9 +10,12 @@ import shutil
 import socket
 import struct
 import sys
+import time
 
 from run import Unknown, command, output, read
 
+RDMA = "/sys/class/infiniband"
+ERRORS = ("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "local_link_integrity_errors")
 TOOLS = {
     "gcc": ["-dumpfullversion"],
     "make": ["--version"],
@@ -102,11 +106,46 @@ def machine():
         "address": address or None,
         "interface": name or None,
         "mtu": int(mtu) if mtu else None,
-        "rdma": sorted(os.listdir("/sys/class/infiniband")) if os.path.isdir("/sys/class/infiniband") else [],
+        "rdma": sorted(os.listdir(RDMA)) if os.path.isdir(RDMA) else [],
     }
 
 
+def word(path):
+    """The text of a file of the kernel's; empty where it cannot be read."""
+    try:
+        return (read(path) or "").strip()
+    except OSError:
+        return ""
+
+
+def errors(port):
+    """The counters of a port that only errors raise (sysfs-class-infiniband of the kernel's ABI documentation)."""
+    texts = {name: word("%s/counters/%s" % (port, name)) for name in ERRORS}
+    return {name: int(text) for name, text in texts.items() if text.isdigit()}
+
+
+def rdma():
+    """The ports of the devices for RDMA, with their errors so far and in one second more; and the module for the memory of GPUs."""
+    folders, module = sorted(glob.glob(RDMA + "/*/ports/*")), None
+    before = [errors(folder) for folder in folders]
+    if folders:
+        time.sleep(1)
+        loaded = any(os.path.isdir("/sys/module/" + name) for name in ("nvidia_peermem", "nv_peer_mem"))
+        module = "loaded" if loaded else "built" if output(["modinfo", "-F", "filename", "nvidia-peermem"]) else None
+    ports = []
+    for folder, old in zip(folders, before):  # noqa: B905 - Python 3.8
+        device = folder.rpartition("/ports/")[0]
+        port, now = {"name": os.path.basename(device) + "/" + os.path.basename(folder)}, errors(folder)
+        port["kind"] = "%s %s" % (os.path.basename(os.path.realpath(device + "/device/driver")), word(device + "/device/device"))
+        port.update({name: word(folder + "/" + name) for name in ("state", "phys_state", "link_layer")})
+        rate = re.match(r"\d+(\.\d+)?(?= Gb/sec)", word(folder + "/rate"))  # 400 Gb/sec (4X NDR)
+        port.update(active=port["state"].startswith("4:"), gb_s=float(rate.group(0)) if rate else 0.0)
+        ports.append(dict(port, errors=now, grown=[name for name in now if now[name] > old.get(name, 0)]))
+    return {"ports": ports, "peermem": module}
+
+
 FACTS = {
+    "rdma": rdma,
     "machine": machine,
     "os": release,
     "kernel": lambda: {"release": platform.release(), "machine": platform.machine()},

@@ -1,7 +1,9 @@
 """Judge a group of hosts: pure, from what each host said of itself and of the others."""
 
+import contextlib
 import functools
 import ipaddress
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -9,7 +11,8 @@ from typing import Final
 from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts
-from provision.verify.facts.system import MachineFacts
+from provision.verify.facts.health import GspFacts
+from provision.verify.facts.system import KernelFacts, MachineFacts, RdmaFacts, RdmaPort
 from provision.verify.finding import Finding, Outcome, Report
 from provision.verify.together.measure import HostAnswer, PeerAnswer
 from provision.verify.together.sums import SumAnswer, SumFigures
@@ -23,6 +26,8 @@ SLOW: Final = 0.8
 Answers = Mapping[str, HostAnswer | str]
 Sums = Mapping[str, SumAnswer | str]
 _FEWEST: Final = 3
+_LINK_UP, _DISABLED = "5:", "3:"  # of phys_state
+_DMA_BUF_FROM: Final = (5, 12)
 
 
 class GroupHost(Struct):
@@ -76,7 +81,7 @@ def judge_group(hosts: Sequence[GroupHost], answers: Answers, sums: Sums | None 
             "rdma",
             "RDMA devices work",
             "the same devices on all hosts",
-            "see `fi_info -p efa` on each host, and the group's firewall rule",
+            "see `ibstat` or `fi_info -p efa` on each host, and the group's firewall rule",
             _rdma,
         ),
         (
@@ -184,16 +189,57 @@ def _mtu(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
     return _Judged("pass", f"{next(iter(sizes.values()))} bytes")
 
 
+def _bad_ports(ports: Sequence[RdmaPort]) -> Iterator[str]:
+    """Ports that ought to work: without a subnet manager, that were up, or none of which is; one that was never up may have no cable."""
+    idle = not any(port.active for port in ports)
+    for port in (port for port in ports if not port.active):
+        if port.phys_state.startswith(_LINK_UP):
+            yield f"{port.name} is {port.state}: the link is up, and no subnet manager has set it up"
+        elif not port.phys_state.startswith(_DISABLED) and (idle or port.errors.get("link_downed")):
+            yield f"{port.name} is {port.state}, {port.phys_state}: look at its cable and at the switch"
+
+
+def _doubtful_ports(host: Facts, rdma: RdmaFacts) -> Iterator[str]:
+    """What makes RDMA slower: a port below others of its model, errors that come now, and no path to the memory of GPUs."""
+    working = [port for port in rdma.ports if port.active]
+    for port in working:
+        best = max(other.gb_s for other in working if (other.kind, other.link_layer) == (port.kind, port.link_layer))
+        if port.gb_s < best:
+            yield f"{port.name} runs at {port.gb_s:g} Gb/s, and another of its model at {best:g}"
+        if port.grown:
+            yield f"{port.name} has errors that grow: {', '.join(f'{name} {port.errors[name]}' for name in port.grown)}"
+    # Either way opens the memory of GPUs to a network card: docs/sources/verification.md §2.8. EFA's driver has one of its own.
+    kernel = tuple(map(int, re.findall(r"\d{1,4}", host.read(KernelFacts).release)[:2]))
+    direct = host.read(GspFacts).modules == "open" and kernel >= _DMA_BUF_FROM
+    if rdma.peermem != "loaded" and not direct and any(port.kind.startswith("mlx") for port in working):
+        todo = "`sudo modprobe nvidia_peermem`" if rdma.peermem else "the driver was built without it for this kernel"
+        yield f"no nvidia_peermem, so that data of GPUs goes through the host's memory: {todo}"
+
+
 def _rdma(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
     devices = {host.name: len(host.machine().rdma) for host in hosts}
     if not any(devices.values()):
         return _Judged("not-applicable", "no host has an RDMA device")
     if len(set(devices.values())) > 1:
         return _Judged("fail", ", ".join(f"{name} has {count}" for name, count in devices.items()))
+    bad, doubtful, ports = list[str](), list[str](), list[RdmaPort]()
+    for name, observed in ((host.name, host.facts) for host in hosts if host.facts):
+        with contextlib.suppress(NotObservedError):  # an older probe
+            seen = observed.read(RdmaFacts)
+            ports += seen.ports
+            bad += [f"{name}: {words}" for words in _bad_ports(seen.ports)]
+            doubtful += [f"{name}: {words}" for words in _doubtful_ports(observed, seen)]
+    if bad:
+        return _Judged("fail", "; ".join(bad))
     said = {name: answer.efa for name, answer in answers.items() if isinstance(answer, HostAnswer)}
     broken = [name for name, works in said.items() if works is False]
-    if broken:
+    others = ports and not any(port.kind.startswith("efa") for port in ports)  # libfabric finds an EFA where there is one
+    if broken and not others:
         return _Judged("fail", f"libfabric finds no EFA on {', '.join(broken)}")
+    if doubtful:
+        return _Judged("warn", "; ".join(doubtful))
+    if others:
+        return _Judged("pass", f"{next(iter(devices.values()))} on each host, {sum(port.active for port in ports)} ports in all are active")
     if len(said) < len(hosts) or None in said.values():
         return _Judged("unknown", "there is no fi_info on each host, so nobody knows whether the devices work")
     return _Judged("pass", f"{next(iter(devices.values()))} on each host")

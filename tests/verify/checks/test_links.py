@@ -25,7 +25,7 @@ DARK: dict[str, Any] = {"links": 18, "links_up": 0}
 SLOT, SXM = {**DARK, "name": "NVIDIA A100 80GB PCIe"}, {**DARK, "name": "Tesla V100-SXM2-16GB"}
 NODES = "device nodes that every user may open, one for each GPU, no nouveau, and GPUs that several programs may use"
 STOPPED = {**MANAGER, "active": False}
-SAID = {"lines": [{"priority": 4, "text": "Dependency failed"}]}
+SAID = {"lines": ["warning: Dependency failed"]}
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),

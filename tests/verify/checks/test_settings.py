@@ -15,7 +15,7 @@ PERF = {"tier": "perf"}
 NO_SYSTEMD = {"persistence_unit": {"unknown": "no systemd answers on this host"}}
 GONE = {"persistence": {"unknown": "GPU is lost"}, "error": 15}
 STOPPED = {**good.GOOD["persistence_unit"], "active": False}
-SAID = {"lines": [{"priority": 3, "text": "Failed to start x"}, {"priority": 6, "text": "modprobe: FATAL: y"}]}
+SAID = {"lines": ["error: Failed to start x", "modprobe: FATAL: y"]}
 NOT_RUNNING = "the daemon is not running (error: Failed to start x; modprobe: FATAL: y)"
 CASES: list[Case] = [
     ("persistence-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "--persistence-mode"),

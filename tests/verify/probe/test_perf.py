@@ -156,8 +156,8 @@ def nvml(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         "nvmlDeviceGetUUID": lambda index: f"GPU-{index}",
     }
     monkeypatch.setitem(sys.modules, "pynvml", Nvml(**answers))
-    for module in (probe.perf, probe.device):
-        monkeypatch.setattr(module, "need_gpu", lambda: None)
+    monkeypatch.setattr(probe.perf, "need_gpu", lambda: None)
+    monkeypatch.setattr(probe.device, "present", lambda: {"module": True})
     home = tmp_path / "venv"
     (home / "bin").mkdir(parents=True)
     (home / "bin/python").write_text(ANSWER.format(python=sys.executable))

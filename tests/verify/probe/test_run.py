@@ -277,8 +277,7 @@ def test_what_systemd_and_a_unit_complained_of_is_kept_with_its_severity(probe: 
     systemctl(bin_folder, "failed")
     journal(bin_folder, "".join(json.dumps(row).replace("\\", "\\\\") + "\n" for row in JOURNAL))
     found = probe.run.unit("nvidia-fabricmanager.service")
-    kept = [JOURNAL[1], JOURNAL[3], JOURNAL[5]]
-    assert found["lines"] == [{"priority": int(row["PRIORITY"]), "text": row["MESSAGE"]} for row in kept]
+    assert found["lines"] == [JOURNAL[1]["MESSAGE"], f"error: {JOURNAL[3]['MESSAGE']}", f"error: {JOURNAL[5]['MESSAGE']}"]
     assert not found["starting"]
 
 

@@ -164,3 +164,60 @@ def test_what_a_host_did_not_measure_is_unknown(found: dict[str, SumAnswer | str
 def test_a_lower_tier_does_not_measure_sums() -> None:
     outcome, said = all_reduce("ab", None)
     assert (outcome, "--tier perf" in said) == ("not-applicable", True)
+
+
+PORT: dict[str, Any] = {
+    "name": "mlx5_0/1",
+    "kind": "mlx5_core 0x1021",
+    "state": "4: ACTIVE",
+    "phys_state": "5: LinkUp",
+    "link_layer": "InfiniBand",
+    "active": True,
+    "gb_s": 400.0,
+    "errors": {"link_downed": 0, "symbol_error": 7},
+    "grown": [],
+}
+OTHER = {**PORT, "name": "mlx5_1/1"}
+POLLING = {"active": False, "state": "1: DOWN", "phys_state": "2: Polling"}
+PROPRIETARY = {"gsp": {"modules": "proprietary", "on_disk": None}}
+
+
+@pytest.mark.parametrize(
+    ("ports", "changes", "outcome", "words"),
+    [
+        ([PORT, OTHER], {}, "pass", "4 ports in all are active"),
+        (
+            [{**PORT, "active": False, "state": "2: INIT"}, OTHER],
+            {},
+            "fail",
+            "a: mlx5_0/1 is 2: INIT: the link is up, and no subnet manager",
+        ),
+        # A port without a cable polls as well: others that work, and no link that went down, make it an unused one.
+        ([{**PORT, **POLLING}, OTHER], {}, "pass", "2 ports"),
+        ([{**PORT, **POLLING, "errors": {"link_downed": 1}}, OTHER], {}, "fail", "a: mlx5_0/1 is 1: DOWN, 2: Polling: look at its cable"),
+        ([{**PORT, **POLLING}], {}, "fail", "mlx5_0/1 is 1: DOWN"),
+        ([{**PORT, **POLLING, "phys_state": "3: Disabled", "errors": {"link_downed": 4}}, OTHER], {}, "pass", "2 ports"),
+        (
+            [{**PORT, "gb_s": 200.0}, OTHER],
+            {},
+            "warn",
+            "a: mlx5_0/1 runs at 200 Gb/s, and another of its model at 400",
+        ),
+        ([{**PORT, "kind": "mlx5_core 0x101b", "gb_s": 200.0}, OTHER], {}, "pass", "4 ports"),
+        ([{**PORT, "grown": ["symbol_error"]}, OTHER], {}, "warn", "a: mlx5_0/1 has errors that grow: symbol_error 7"),
+        ([PORT, OTHER], PROPRIETARY, "warn", "the driver was built without it for this kernel"),
+        ([PORT, OTHER], {"kernel__release": "5.10.0-30-amd64"}, "warn", "a: no nvidia_peermem, so that data of GPUs goes through"),
+        ([PORT, OTHER], {**PROPRIETARY, "rdma__peermem": "built"}, "warn", "`sudo modprobe nvidia_peermem`"),
+        ([PORT, OTHER], {**PROPRIETARY, "rdma__peermem": "loaded"}, "pass", "4 ports"),
+        ([{**PORT, "kind": "efa 0xefa1"}], PROPRIETARY, "fail", "libfabric finds no EFA on a, b"),
+    ],
+)
+def test_ports_are_judged_by_their_state_their_siblings_and_the_way_to_the_memory_of_gpus(
+    ports: list[dict[str, Any]], changes: dict[str, Any], outcome: str, words: str
+) -> None:
+    told = {"machine__rdma": ["mlx5_0"], "rdma__ports": ports, **changes}
+    hosts = [GroupHost(name, "1", facts(name, **told)) for name in "ab"]
+    answers = {"a": answer("a", "b", {"efa": False}), "b": answer("b", "a", {"efa": False})}
+    report = judge_group(hosts, answers, observed_at="2026-11-23T00:00:00Z")
+    (finding,) = (finding for finding in report.findings if finding.check == "rdma")
+    assert (finding.outcome, words in finding.observed) == (outcome, True), finding
