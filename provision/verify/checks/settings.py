@@ -51,6 +51,8 @@ def _persists(facts: Facts, *, now: bool) -> Verdict:
     if not now and at_boot and not unit.active:
         hint = "the daemon is enabled and does not run: `journalctl -u nvidia-persistenced` says why; " + apply("persistence", "starts it")
         return fails(expected, f"{observed}, the daemon is not running{unit.why}", hint)
+    if not now and at_boot:  # as after `nvidia-smi -pm 0`
+        return fails(expected, observed, "`sudo systemctl restart nvidia-persistenced` switches it on: something has switched it off")
     if not now:
         return fails(expected, observed, "enable nvidia-persistenced without --no-persistence-mode")
     if not at_boot:
@@ -92,8 +94,12 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     if _locks_both(profile) or any(setting.mode != "application" for setting in settings.values()):
         now = ", ".join(sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in gpus}))
         return not_applicable(f"{aim} are locked, which no function of the driver tells; --tier perf proves it. Now: {now}")
-    pairs = ask(facts, profile, lambda gpu: (gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()))
     expected = f"application clocks {aim}, set again at boot"
+    if not settings and any("deprecated" in (gpu.app_graphics_mhz.unknown or "") for gpu in gpus):  # from driver 590 on
+        return fails(
+            expected, "this driver has none, and no unit has locked the graphics clock since the boot", apply("clocks", "locks it")
+        )
+    pairs = ask(facts, profile, lambda gpu: (gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()))
     observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs.answers.values()}))
     if any(pair != targets.get(index) for index, pair in pairs.answers.items()):
         return pairs.beside(fails(expected, observed, apply("clocks", "sets them now and at each boot")))

@@ -17,6 +17,8 @@ GONE = {"persistence": {"unknown": "GPU is lost"}, "error": 15}
 STOPPED = {**good.GOOD["persistence_unit"], "active": False}
 SAID = {"lines": ["error: Failed to start x", "modprobe: FATAL: y"]}
 NOT_RUNNING = "the daemon is not running (error: Failed to start x; modprobe: FATAL: y)"
+DEPRECATED = {"unknown": "Requested functionality has been deprecated"}
+NO_CLOCKS = gpu(app_memory_mhz=DEPRECATED, app_graphics_mhz=DEPRECATED)
 CASES: list[Case] = [
     ("persistence-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "--persistence-mode"),
     (
@@ -68,6 +70,10 @@ CASES: list[Case] = [
     ),
     ("application-clocks", {"clocks_unit__enabled": False}, {}, "warn", "no unit"),
     ("application-clocks", {"nvml__devices__0__app_memory_mhz": {"unknown": "deprecated"}}, {}, "unknown", "deprecated"),
+    # As a real T4 of g4dn says under driver 595.91.07 (NVIDIA/k8s-test-infra, hardware/qx-t4.xml), and an H100 under 590.48.01.
+    ("application-clocks", {**NO_CLOCKS, "clocks_report__lines": None}, {}, "fail", "this driver has none, and no unit has locked the"),
+    ("application-clocks", {**NO_CLOCKS, "clocks_report__lines": ["0 locked-graphics 5001 1590"]}, {}, "not-applicable", "are locked"),
+    ("application-clocks", NO_CLOCKS, {}, "unknown", "deprecated"),
     ("application-clocks", {"nvml__devices": []}, {}, "unknown", "no device"),
     ("application-clocks", {}, {"gpu__application_clocks": "max"}, "pass", ""),
     ("application-clocks", {}, {"gpu__application_clocks": "default"}, "not-applicable", ""),
@@ -94,7 +100,15 @@ CASES: list[Case] = [
 ]
 STARTED = "nvidia-persistenced is started at boot, and told to switch the mode on"
 TEXTS: list[Text] = [
-    ("persistence", gpu(persistence=0), {}, "persistence mode on now, and by the daemon at boot", "without --no-persistence-mode"),
+    # The daemon runs and is told to switch it on: something has switched it off since.
+    ("persistence", gpu(persistence=0), {}, "persistence mode on now, and by the daemon at boot", "`sudo systemctl restart nvidia-persist"),
+    (
+        "persistence",
+        {**gpu(persistence=0), "persistence_unit__enabled": False},
+        {},
+        "persistence mode on now, and by the daemon at boot",
+        "without --no-persistence-mode",
+    ),
     # Enabled is not running (ublue-os/ucore, issue 419): the option is right, and the hint must not say that it is not.
     (
         "persistence",
