@@ -39,7 +39,7 @@ class Doubt(Struct):
 
 _TEXTS: Final[Mapping[DoubtKind, Callable[[Doubt], str]]] = {
     DoubtKind.NO_WORK: lambda _: "no GPU work in this trace",
-    DoubtKind.TOO_FEW: lambda doubt: f"{doubt.figure:.0f} operations of a GPU are too few: {doubt.least:.0f} are needed",
+    DoubtKind.TOO_FEW: lambda doubt: f"too few operations of a GPU: {doubt.figure:.0f}, and {doubt.least:.0f} are needed",
     DoubtKind.TOO_SHORT: lambda doubt: f"{doubt.figure:.0f} ms are too short: {doubt.least:.0f} ms are needed",
     DoubtKind.PART_MISSING: lambda doubt: f"the gaps are not explained: the trace lacks {', '.join(doubt.words)}",
     DoubtKind.UNEXPLAINED: lambda doubt: f"{doubt.figure:.0%} of the time is gaps before work whose call is not in the trace",

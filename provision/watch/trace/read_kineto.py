@@ -146,6 +146,9 @@ class _Events:
                 continue
             if isinstance(event, dict):
                 yield event
+            elif isinstance(event, list):  # as in the timeline of memory that the profiler writes as well
+                msg = f"{self._path} is not a trace of PyTorch's profiler: its events are lists"
+                raise FactsInvalidError(msg, hint=_HINT)
 
     def _take(self, event: dict[str, Any]) -> None:
         """Keep an event that counts."""

@@ -82,6 +82,7 @@ def test_a_named_range_is_the_window(tmp_path: Path) -> None:
         (b'{"a": 1}', "has no traceEvents"),
         (b'{"traceEvents": [' + b'{"a":' * 100_000, "not JSON"),
         (b"[" * 200_000, "not JSON"),
+        (b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]", "its events are lists"),  # PyTorch's own timeline of memory
         (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "cannot read"),
         (b"\x1f\x8b" + b"\0" * 64, "cannot read"),
     ],
