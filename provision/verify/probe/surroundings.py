@@ -8,7 +8,7 @@ import shutil
 
 from counters import COMMAND_LINE, option
 from device import loader_cache
-from run import Unknown, command, read
+from run import Unknown, command, output, read
 from sessions import login_environment, service_environment
 
 # What changes how every program uses the GPU: DCGM's ten (docs/sources/verification.md §1b), and those that users set and forget.
@@ -129,9 +129,12 @@ def initramfs():
 
 def upgrades():
     """Packages of the driver, whether upgrades are installed unattended, and what these leave out."""
-    packages = sorted({os.path.basename(path)[: -len(".list")].split(":")[0] for path in glob.glob("/var/lib/dpkg/info/*nvidia*.list")})
-    unattended, excluded = False, []
+    packages, unattended, excluded = [], False, []
     if shutil.which("apt-config"):
+        listed = output(["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", "*nvidia*"]) or ""
+        rows = [line.split() for line in listed.splitlines()]
+        # A package that was removed and not purged is still listed: an upgrade to another branch leaves those of the former one.
+        packages = sorted({row[0] for row in rows if len(row) == 2 and row[1] not in ("config-files", "not-installed")})
         code, out, err = command(["apt-config", "dump"], 20)
         if code:
             raise Unknown("apt-config dump: %s" % err.strip()[:200])

@@ -18,6 +18,15 @@ def test_apts_own_word_on_unattended_upgrades(probe: Any, bin_folder: Path) -> N
     assert (found["unattended"], found["excluded"]) == (True, ["nvidia-"])
 
 
+def test_a_package_that_was_removed_and_not_purged_is_none_of_the_driver(probe: Any, bin_folder: Path) -> None:
+    """As on a host that went from 525 over 535 to 545 (`dpkg -l` has it as rc): what is not there cannot be held, nor upgraded."""
+    rows = "libnvidia-compute-525-server config-files\nlibnvidia-compute-535 config-files\nlibnvidia-compute-545 installed\n"
+    rows += "libnvidia-compute-545 installed\nnvidia-384 not-installed\nnvidia-dkms-545 half-configured\n"
+    tool(bin_folder, "dpkg-query", f"echo '{rows}'")
+    tool(bin_folder, "apt-config", "exit 0")
+    assert probe.surroundings.upgrades()["packages"] == ["libnvidia-compute-545", "nvidia-dkms-545"]
+
+
 def test_only_variables_that_matter_leave_the_host(probe: Any) -> None:
     lines = ["SECRET=x", "CUDA_VISIBLE_DEVICES=0", 'LD_PRELOAD="/a.so"', "CUDA_VISIBLE_DEVICES=", "no assignment"]
     assert probe.surroundings.relevant(lines) == {"CUDA_VISIBLE_DEVICES": "", "LD_PRELOAD": "/a.so"}
