@@ -4,6 +4,7 @@ Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model
 attainable = min(peak, bandwidth x intensity), so the threshold is peak / bandwidth.
 """
 
+import re
 from collections.abc import Sequence
 
 from provision.catalog import read
@@ -11,7 +12,9 @@ from provision.catalog.records.gpus import GpuRecord
 from provision.structs import Struct
 
 # Words in NVML's names that mean another variant of a card, with other peaks.
-_FORMS = frozenset({"NVL", "MIG", "GRID"})
+_FORMS = frozenset({"NVL", "MIG", "GRID", "SFF", "LAPTOP"})
+# A vGPU, which is a share of the card: NVIDIA L4-12Q.
+_SHARE = re.compile(r"-\d+[ABCQ]$")
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
@@ -78,7 +81,7 @@ def has_nvml_name(card: GpuRecord, name: str) -> bool:
     words = {word.upper() for word in card.nvml_words}
     foreign = _FORMS | ({"PCIE"} if "SXM" in card.name else set())
     parts = set(name.replace("-", " ").upper().split())
-    return words <= parts and not parts & (foreign - words)
+    return words <= parts and not parts & (foreign - words) and not _SHARE.search(name)
 
 
 def gpu_by_nvml_name(name: str) -> GpuRecord | None:

@@ -39,6 +39,8 @@ def test_a_short_name_means_all_of_its_kind() -> None:
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA H100 NVL", None),
         ("NVIDIA H100 PCIe", None),
+        ("NVIDIA L4-12Q", None),
+        ("NVIDIA RTX 4000 SFF Ada Generation", None),
         ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
     ],
 )

@@ -5,9 +5,11 @@ Sources: docs/sources/verification.md §2.2.
 
 import contextlib
 import re
+from collections.abc import Collection
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
@@ -33,7 +35,10 @@ _OF_ONE_VERSION: Final = re.compile(
 _POWER = "power the host off and on again, which a reboot does not do; if the card still does not start, have it replaced"
 # What to do about a card that the driver does not start, by the cause that it gives.
 _CAUSES: Final = {
+    "branch": "this branch of the driver does not drive the card: another one in stack.driver of the profile, then `gpuprov apply HOST`",
+    "proprietary": "the open kernel modules require a GSP, which this card lacks: stack.driver_flavour, then `gpuprov apply HOST`",
     "flavour": "this card requires the open kernel modules: stack.driver_flavour of the profile, then `gpuprov apply HOST`",
+    "firmware": "the driver did not find its firmware: reinstall its packages (`ls /lib/firmware/nvidia` has the versions), and reboot",
     "address-space": "the card gets no addresses for its memory: switch on `Above 4G Decoding` in the firmware, or large MMIO for the VM",
     "other-driver": "another kernel driver owns the card: `lspci -nnk -d 10de:` names it; take it from that driver, and reboot",
     "versions": _TWO_VERSIONS,
@@ -43,6 +48,11 @@ _CAUSES: Final = {
 _SLOT: Final = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
 _OTHER_FORM = "the profile asks for {}: a card for a PCIe slot has another power limit, and NVLink only by a bridge; compare instance type"
 _BESIDE = "programs see the card of the display too, unless they are started with `CUDA_VISIBLE_DEVICES={}`"
+# With these no card is left, and the kernel does not keep the module.
+_UNLOADED: Final = frozenset({"branch", "proprietary", "address-space", "other-driver"})
+_OTHER_MACHINE = "this is not the machine that the profile asks for: compare instance type and profile"
+_NO_NAME: Final = re.compile(r"(NVIDIA )?Graphics Device")  # as a GTX 1660 Ti under driver 418
+_NAMELESS = "the driver does not know the card's name, so it is older than the card: install a later branch (stack.driver)"
 _OTHER_CARD = (
     "the cards of the profile are there, and others beside them, which a profile cannot describe: take those out, or waive this check in "
     "verify.waivers and start programs with CUDA_VISIBLE_DEVICES (`nvidia-smi -L` lists the cards)"
@@ -57,27 +67,27 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not gpu.module:
         owned = f" ({gpu.owners(gpu.pci)})" if gpu.drivers else ""
-        return fails(expected, f"{len(gpu.pci)} on the bus{owned}, and no NVIDIA driver is loaded", _to_load(facts, profile))
+        observed = f"{len(gpu.pci)} on the bus{owned}, and no NVIDIA driver is loaded{_cause(facts, _UNLOADED)[0]}"
+        return fails(expected, observed, _to_load(facts, profile))
     gpus = computing(facts)
     if lost := {index: device for index, device in gpus.items() if device.lost}:
         others = ", ".join(str(device.name.value or "no name") for device in gpus.values() if not device.lost)
         reasons = "; ".join(f"GPU {index}: {device.lost}" for index, device in lost.items())
         hint = after_loss(*(device.error.count() for device in lost.values()))
         return fails(expected, f"{reasons}; the others: {others or 'none'}", hint)
-    names = [str(device.name.answer()) for device in gpus.values()]
-    # Whole words: an L40S is not an L4.
-    card = read.gpu(profile.gpu.model)
-    words = {word.upper() for word in card.nvml_words}
-    right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
+    names, card = [str(device.name.answer()) for device in gpus.values()], read.gpu(profile.gpu.model)
+    right = [name for name in names if has_nvml_name(card, name)]
     observed = ", ".join(names) or "none"
     if len(right) == len(names) < min(profile.gpu.count, len(gpu.pci) - len(gpu.displays)):
         return _not_started(expected, observed, gpu, facts)
     if profile.gpu.count <= len(right) < len(names):
         return fails(expected, observed, _OTHER_CARD)
     if len(right) < profile.gpu.count:
-        return fails(expected, observed, "this is not the machine that the profile asks for: compare instance type and profile")
-    if "SXM" in card.name and any(_SLOT.search(name) for name in right):
-        return fails(expected, f"{observed}: of another form than {card.name}", _OTHER_FORM.format(card.name))
+        words = {word.upper() for word in card.nvml_words}
+        if "SXM" in card.name and any(_SLOT.search(name) and words <= set(name.replace("-", " ").upper().split()) for name in names):
+            return fails(expected, f"{observed}: of another form than {card.name}", _OTHER_FORM.format(card.name))
+        nameless = any(map(_NO_NAME.fullmatch, names))
+        return fails(expected, observed, _NAMELESS if nameless else _OTHER_MACHINE)
     if not gpu.readable or len(gpu.nodes) < len(names):
         nodes = ", ".join(gpu.nodes) or "missing"
         return fails(expected, f"{observed}; device nodes {nodes} not usable", "see the modes of /dev/nvidia*")
@@ -90,21 +100,27 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
 def _not_started(expected: str, observed: str, gpu: GpuFacts, facts: Facts) -> Verdict:
     """Cards that are on the bus and that NVML does not list: the driver says why, or another one owns them."""
     absent = not_started(facts)
-    observed = f"{observed}; on the bus and not started: {gpu.owners(absent)}"
-    hint = _SEE_LOG
-    with contextlib.suppress(NotObservedError):
-        causes = [cause for cause in facts.read(XidsFacts).causes if cause.kind in _CAUSES]
-        if causes:
-            observed, hint = f"{observed}; {causes[0].last}", _CAUSES[causes[0].kind]
+    said, hint = _cause(facts, _CAUSES.keys())
     if any(driver != "nvidia" for address, driver in (gpu.drivers or {}).items() if address in absent):
         hint = _CAUSES["other-driver"]
-    return fails(expected, observed, hint)
+    return fails(expected, f"{observed}; on the bus and not started: {gpu.owners(absent)}{said}", hint or _SEE_LOG)
+
+
+def _cause(facts: Facts, kinds: Collection[str]) -> tuple[str, str]:
+    """The likeliest of the causes that the kernel log gives for a card that was not started, and what to do; empty where it gives none."""
+    with contextlib.suppress(NotObservedError):
+        for cause in facts.read(XidsFacts).causes:
+            if cause.kind in kinds:
+                return f"; {cause.last}", _CAUSES[cause.kind]
+    return "", ""
 
 
 def _to_load(facts: Facts, profile: Profile) -> str:
     """What to do where no driver is loaded; with Secure Boot on, the kernel may have refused the one that is there."""
     if profile.image_has is not None:
         return OF_THE_IMAGE
+    if hint := _cause(facts, _UNLOADED)[1]:
+        return hint
     with contextlib.suppress(NotObservedError):
         if facts.read(SecureBootFacts).on:
             return (

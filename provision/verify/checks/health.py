@@ -56,13 +56,15 @@ _GSP_STATES: Final = {"0": "off", "1": "on"}
 
 
 def _health(facts: Facts, profile: Profile) -> Verdict:
+    off = [str(index) for index, device in devices(facts).items() if 0 in {device.ecc.value, device.ecc_pending.value}]
+    on = f"`sudo nvidia-smi -i {','.join(off)} -e 1` and a reboot switch ECC on; cards for workstations come with it off"
     return each_gpu(
         facts,
         profile,
         "no uncorrected memory error, nothing retired that waits or failed, and no recovery asked for",
         _device,
         fail="drain the host and reset the GPU or reboot; if it comes back, have the GPU replaced",
-        warn="look again after a day: a count that grows means that the GPU is failing",
+        warn=on if off else "look again after a day: a count that grows means that the GPU is failing",
     )
 
 
@@ -88,9 +90,9 @@ def _memory(device: DeviceFacts) -> Signs:
         return signs
     now, ever = device.uncorrected.count(), device.uncorrected_ever.count()
     if now:
-        signs.bad.append(f"{now} uncorrected ECC errors since the driver was loaded")
+        signs.bad.append(f"{_errors(now)} since the driver was loaded")
     elif ever:
-        signs.doubtful.append(f"{ever} uncorrected ECC errors in its life, none since the driver was loaded")
+        signs.doubtful.append(f"{_errors(ever)} in its life, none since the driver was loaded")
     capability = device.capability.answer()
     if not isinstance(capability, str):
         msg = f"NVML read {capability!r}, which can be no compute capability"
@@ -98,6 +100,10 @@ def _memory(device: DeviceFacts) -> Signs:
     signs.sound.append("ECC on, no uncorrected error")
     signs.add(_rows(device) if dotted(capability) >= (8, 0) else _pages(device))
     return signs
+
+
+def _errors(count: int) -> str:
+    return f"{count} uncorrected ECC error{'' if count == 1 else 's'}"
 
 
 def _rows(device: DeviceFacts) -> Signs:
@@ -231,8 +237,19 @@ def _throttling(facts: Facts, profile: Profile) -> Verdict:
         "neither the hardware nor heat holds the clocks down",
         _brakes,
         fail="see temperature, fans and power supply: `nvidia-smi -q -d TEMPERATURE,POWER`",
-        warn="see temperature and air flow, and `gpuprov verify --tier perf` for what it costs",
+        warn=f"{_more_power(facts)}see temperature and air flow, and `gpuprov verify --tier perf` for what it costs",
     )
+
+
+def _less_power(device: DeviceFacts) -> tuple[int, int] | None:
+    """The power limit in force and the card's own, in W, where somebody has lowered it: `nvidia-smi -pl`, or the host's management."""
+    limit, default = device.power_limit_mw.value, device.power_default_mw.value
+    return (limit // 1000, default // 1000) if isinstance(limit, int) and isinstance(default, int) and limit < default else None
+
+
+def _more_power(facts: Facts) -> str:
+    lowered = [f"-i {index} -pl {watts[1]}" for index, device in devices(facts).items() if (watts := _less_power(device))]
+    return f"`sudo nvidia-smi {lowered[0]}` sets its own limit, unless the host's management lowers it; " if lowered else ""
 
 
 def _brakes(device: DeviceFacts) -> Signs:
@@ -240,6 +257,8 @@ def _brakes(device: DeviceFacts) -> Signs:
     bits = device.event_reasons.count()
     before = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
     signs = Signs(*([name for bit, name in names.items() if bits & bit] for names in (HARDWARE, THERMAL, ORDINARY)))
+    if watts := _less_power(device):
+        signs.doubtful.append(f"its power limit is {watts[0]} of {watts[1]} W")
     for cause, reading in before.items():
         if not reading.unsupported and reading.count():
             signs.doubtful.append(f"was {cause} before: its hardware has slowed it down since the driver was loaded")

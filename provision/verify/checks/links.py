@@ -16,12 +16,19 @@ from provision.verify.facts.gpu import DeviceFacts, DriverFacts, NvmlFacts, devi
 from provision.verify.facts.links import FabricFacts, FabricOnDiskFacts
 
 # DCGM 4.6.0, nvvs/diag-skus.yaml.in: the (generation, width) that a card must have.
-_PCIE: Final = {"t4": (3, 8), "a10g": (3, 8), "l40s": (4, 8)}
+# Clouds give an L4 no more lanes either (docs/sources/verification.md §2.8).
+_PCIE: Final = {"t4": (3, 8), "t4g": (3, 8), "a10g": (3, 8), "l4": (3, 8), "l40s": (4, 8)}
 _PCIE_OTHERS: Final = (3, 16)
 _READ_WRITE_OTHERS: Final = 0o006
 _VIRTUAL: Final = {1, 2}  # passed through, or a vGPU: the link that the guest sees is the hypervisor's
 _FABRIC: Final = {1: "not started", 2: "in progress"}
 _FABRIC_COMPLETE: Final = 3
+# NVML_GPU_FABRIC_HEALTH_MASK_* of nvidia-ml-py 13.615.71: the first bit of each sign, of which 1 means that it is so.
+_HEALTH: Final = {0: "bandwidth degraded", 2: "route recovery in progress", 4: "route unhealthy", 6: "recovering from an access timeout"}
+_CONFIGURATION: Final = 8
+_DEGRADED: Final = (
+    "see `nvidia-smi nvlink -s` and `journalctl -k -b | grep -E 'Xid|SXid'`; reset all GPUs together or reboot, else replace the machine"
+)
 _SLOT: Final = re.compile(r"\b(PCIe|NVL|RTX|TITAN|Quadro|A30|A40)\b", re.IGNORECASE)
 _PROHIBITED: Final = "prohibited to all programs (compute mode)"
 _COMPUTE_MODES: Final[dict[object, str]] = {
@@ -79,7 +86,9 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
         words = [f"generation {now} of {most}{' now, not judged' if now < most else ''}, {lanes} of {most_lanes} lanes"]
         if most < generation or lanes < width:
             return Signs(bad=words)
-        return Signs(doubtful=words if lanes < most_lanes else [], sound=words)
+        # Those of a virtual machine are the hypervisor's, and nobody there can reseat the card.
+        missing = lanes < most_lanes and device.virtualization.value not in _VIRTUAL
+        return Signs(doubtful=words if missing else [], sound=words)
 
     virtual = any(device.virtualization.value in _VIRTUAL for device in devices(facts).values())
     return each_gpu(
@@ -153,6 +162,7 @@ def _fabric(facts: Facts, profile: Profile) -> Verdict:
 def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Verdict:
     """The verdict on the GPUs that say whether they have joined the fabric."""
     fabric = facts.read(FabricFacts)
+    unwell = {index: _unwell(device) for index, device in devices(facts).items() if index in states}
     # The switches of NVLink 5 are not devices of NVIDIA's on the bus, so there the profile says that they are.
     hidden = has_nvlink5(profile) and has_nvswitch(profile)
     if not fabric.switches and not any(states.values()) and not hidden:
@@ -167,6 +177,8 @@ def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Ve
         observed += f", cuInit {fabric.cuda_init}"
     if any(state not in {None, "joined"} for state in states.values()) or fabric.cuda_init == _NOT_READY:
         return fails(expected, observed, _UNTIL)
+    if any(unwell.values()):
+        return fails(expected, f"{observed}; {'; '.join(f'GPU {index}: {words}' for index, words in unwell.items() if words)}", _DEGRADED)
     if fabric.cuda_init:
         return fails(expected, observed, "CUDA does not start for another reason than the fabric: see the checks of the driver")
     # Switches that another machine configures are not visible here; visible ones need the manager here.
@@ -190,6 +202,15 @@ def _managed(expected: str, observed: str, manager: UnitFacts, facts: Facts) -> 
     if not manager.enabled:
         return warns(expected, f"{observed}; not enabled at boot", "systemctl enable nvidia-fabricmanager.service")
     return passes(expected, observed)
+
+
+def _unwell(device: DeviceFacts) -> str:
+    """What a GPU of a fabric says against the fabric's health; empty where it says nothing."""
+    mask = device.fabric_health.value
+    if not isinstance(mask, int) or mask < 0:
+        return ""
+    signs = [words for shift, words in _HEALTH.items() if mask >> shift & 3 == 1]
+    return ", ".join(signs + (["configured wrong"] if mask >> _CONFIGURATION & 15 > 1 else []))
 
 
 def _membership(device: DeviceFacts) -> str | None:

@@ -28,6 +28,8 @@ class HealthReadings(FactPart):
     event_reasons: Reading = NOT_READ
     hw_thermal: Reading = NOT_READ
     hw_power_brake: Reading = NOT_READ
+    power_limit_mw: Reading = NOT_READ  # in force, by whomever it was lowered
+    power_default_mw: Reading = NOT_READ
     gsp: Reading = NOT_READ
 
 

@@ -24,6 +24,7 @@ class LinkReadings(FactPart):
     links_up: Reading = NOT_READ
     fabric_state: Reading = NOT_READ
     fabric_status: Reading = NOT_READ
+    fabric_health: Reading = NOT_READ
 
 
 class FabricFacts(Fact):

@@ -9,11 +9,14 @@ from run import Unknown, command, read
 
 # Why the driver did not start a card, in its own words (nv.c and nv-pci.c of open-gpu-kernel-modules), the causes before what follows.
 CAUSES = (
+    ("branch", re.compile(r"supported through the NVIDIA|is not supported by the \d")),
+    ("proprietary", re.compile(r"is not supported by open")),
     ("flavour", re.compile(r"requires use of the NVIDIA open kernel modules")),
     ("address-space", re.compile(r"PCI I/O region assigned to your NVIDIA device is invalid")),
     ("other-driver", re.compile(r"probe routine was not called for")),
     ("versions", re.compile(r"API mismatch")),
     ("reset", re.compile(r"NV_ERR_RESET_REQUIRED")),
+    ("firmware", re.compile(r"No firmware image found|nvidia \S+ Direct firmware load for nvidia/\S+ failed")),
     ("start", re.compile(r"RmInitAdapter failed|rm_init_adapter failed|Cannot initialize GSP firmware|probe routine failed")),
 )
 REMAPPED = ("remapped_correctable", "remapped_uncorrectable", "remapped_pending", "remapped_failure")
@@ -60,6 +63,8 @@ def limits(pynvml, ask, handle):
     return {
         # The name before driver 535.
         "event_reasons": now if "value" in now else ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
+        "power_limit_mw": ask("nvmlDeviceGetEnforcedPowerLimit", handle),
+        "power_default_mw": ask("nvmlDeviceGetPowerManagementDefaultLimit", handle),
         "hw_thermal": field(pynvml, ask, handle, 270),
         "hw_power_brake": field(pynvml, ask, handle, 271),
     }
@@ -74,7 +79,7 @@ def kernel_log():
             refusals.append("no %s" % name)
             continue
         # A firewall or containers can fill a kernel log with megabytes of their own.
-        filtered = words + " | sed -n -e 1,50p -e '51,$ { /NVRM/p; /nvidia-nvswitch/p; }' | head -c 2000000"
+        filtered = words + " | sed -n -e 1,50p -e '51,$ { /NVRM/p; /nvidia-nvswitch/p; /load for nvidia/p; }' | head -c 2000000"
         _, out, err = command(["/bin/sh", "-c", filtered], 25)
         lines = [line for line in out.splitlines() if line.strip() and not line.startswith("-- ")]
         if lines:
@@ -112,7 +117,13 @@ def note(events, key, line):
 
 def causes(lines):
     """Why the driver did not start a card: each cause with the last line that says so."""
-    found = {kind: line.strip()[:200] for line in lines if "NVRM" in line for kind, words in CAUSES if words.search(line)}
+    found = {
+        kind: line.strip()[:200]
+        for line in lines
+        if "NVRM" in line or "load for nvidia" in line
+        for kind, words in CAUSES
+        if words.search(line)
+    }
     return [{"kind": kind, "last": found[kind]} for kind, _ in CAUSES if kind in found]
 
 

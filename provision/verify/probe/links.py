@@ -37,12 +37,12 @@ def link(pynvml, ask, handle):
     if hasattr(pynvml, "c_nvmlGpuFabricInfoV_t"):
         fabric_info = filled(ask, "nvmlDeviceGetGpuFabricInfoV", handle, pynvml.c_nvmlGpuFabricInfoV_t())
     if "value" in fabric_info:
-        fabric_info = {"value": (fabric_info["value"].state, fabric_info["value"].status)}
+        fabric_info = {"value": (fabric_info["value"].state, fabric_info["value"].status, fabric_info["value"].healthMask)}
     if "value" in pci:
         bus = pci["value"].busId
         pci = {"value": (bus.decode() if isinstance(bus, bytes) else bus).lower()}
     return {
-        **parts(fabric_info, "fabric_state", "fabric_status"),
+        **parts(fabric_info, "fabric_state", "fabric_status", "fabric_health"),
         "pci": pci,
         "virtualization": ask("nvmlDeviceGetVirtualizationMode", handle),
         "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),

@@ -55,6 +55,7 @@ def cause(kind: str, last: str = "NVRM: requires use") -> dict[str, Any]:
 
 
 OPEN_ONLY = cause("flavour")
+LEGACY = "NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please"
 # What apt and dnf have installed, and a hold of a part of it.
 PART = {
     "modules__held": ["nvidia-dkms-580-open"],
@@ -158,6 +159,25 @@ CASES: list[Case] = [
     ("gpu", gpu(name="NVIDIA H100 80GB HBM3"), {"gpu__model": "h100"}, "pass", "=NVIDIA H100 80GB HBM3"),
     ("gpu", gpu(name="NVIDIA A100-PCIE-40GB"), {"gpu__model": "a100-40gb"}, "pass", "=NVIDIA A100-PCIE-40GB"),  # no form is asked for
     ("gpu", gpu(name="T4"), {}, "pass", "T4"),
+    # One name for several cards: a share of it (awslabs/amazon-eks-ami, issue 2443), and builds with less memory traffic or power.
+    *[
+        ("gpu", gpu(name=name), {"gpu__model": model}, outcome, f"={name}")
+        for name, model, outcome in [
+            ("NVIDIA L4-12Q", "l4", "fail"),
+            ("GRID T4-16Q", "t4", "fail"),
+            ("NVIDIA A10G-24Q", "a10g", "fail"),
+            ("NVIDIA H100 80GB HBM3", "h100", "pass"),
+            ("NVIDIA A100 80GB PCIe", "a100-80gb", "pass"),
+            ("NVIDIA RTX 4000 SFF Ada Generation", "rtx-4000-ada", "fail"),
+            ("NVIDIA RTX 4000 Ada Generation", "rtx-4000-ada", "pass"),
+            ("NVIDIA RTX 4000 Ada Generation Laptop GPU", "rtx-4000-ada", "fail"),
+            ("Tesla V100-SXM2-16GB", "v100", "pass"),
+        ]
+    ],
+    # The driver has left the card behind, and the kernel does not keep the module (NixOS/nixos-hardware, issue 1880).
+    ("gpu", {"gpu__module": False, **cause("branch", LEGACY)}, {}, "fail", f"=1 on the bus, and no NVIDIA driver is loaded; {LEGACY}"),
+    ("gpu", {"gpu__module": False, **cause("start")}, {}, "fail", "=1 on the bus, and no NVIDIA driver is loaded"),
+    ("driver", {"driver__loaded": None, **cause("branch", LEGACY)}, {}, "fail", "no driver is loaded"),
     ("driver", {"driver__loaded": None, "driver__installed": None, "driver__nvidia_smi": None, "nvml": None}, {}, "fail", "(none)"),
     ("driver", {"nvml": None}, {}, "pass", "=loaded 580.95.05, installed 580.95.05, nvidia-smi 580.95.05"),
     ("driver", {"driver__nvidia_smi": None}, {}, "pass", "=loaded 580.95.05, installed 580.95.05, NVML 580.95.05"),
@@ -204,7 +224,10 @@ TEXTS: list[Text] = [
     *[
         ("gpu", {**NONE, **cause(kind)}, {}, "1 x T4", words)
         for kind, words in {
+            "branch": "another one in stack.driver of the profile",
+            "proprietary": "the open kernel modules require a GSP",
             "flavour": "this card requires the open kernel modules",
+            "firmware": "the driver did not find its firmware",
             "address-space": "`Above 4G Decoding`",
             "other-driver": "`lspci -nnk -d 10de:`",
             "versions": "which no reboot cures",
@@ -219,6 +242,10 @@ TEXTS: list[Text] = [
     ("gpu", two(good.GOOD, {}, {"name": "NVIDIA DGX Display"}), {"gpu__count": 2}, "2 x T4", "compare instance type"),
     ("gpu", DISPLAY, {}, "1 x T4", "`CUDA_VISIBLE_DEVICES=GPU-b36054ef-4009-8fab-1448-b522020ac506`"),
     ("gpu", gpu(name="NVIDIA H100 PCIe"), {"gpu__model": "h100"}, "1 x H100", "the profile asks for H100 SXM: a card for a PCIe slot has"),
+    ("gpu", {"gpu__module": False, **cause("branch", LEGACY)}, {}, "1 x T4", "another one in stack.driver of the profile"),
+    ("gpu", {"gpu__module": False, **SECURE, **cause("proprietary")}, {}, "1 x T4", "which this card lacks"),
+    ("driver", {"driver__loaded": None, **cause("branch", LEGACY)}, {}, "one driver: loaded = installed = user space", "another one in"),
+    *[("gpu", gpu(name=f"{maker}Graphics Device"), {}, "1 x T4", "it is older than the card") for maker in ("", "NVIDIA ")],
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
     ("gpu", {"gpu__nouveau": True}, {}, "1 x T4", "blacklist nouveau"),
     ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver"),

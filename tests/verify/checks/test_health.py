@@ -79,7 +79,8 @@ CASES: list[Case] = [
     ("gpu-health", gpu(uncorrected=-1), {}, "unknown", "no count"),
     ("gpu-health", gpu(capability="seven"), {}, "unknown", "malformed"),
     ("gpu-health", gpu(uncorrected=3), {}, "fail", "GPU 0: 3 uncorrected"),
-    ("gpu-health", gpu(uncorrected_ever=3), {}, "warn", "in its life"),
+    ("gpu-health", gpu(uncorrected_ever=3), {}, "warn", "3 uncorrected ECC errors in its life"),
+    ("gpu-health", gpu(uncorrected_ever=1), {}, "warn", "1 uncorrected ECC error in its life"),
     ("gpu-health", gpu(ecc=0, ecc_pending=0), {}, "warn", "ECC is off"),
     ("gpu-health", gpu(ecc=0), {}, "warn", "will be on after a reboot"),
     ("gpu-health", gpu(inforom=0), {}, "fail", "=GPU 0: its infoROM is corrupt"),
@@ -129,6 +130,17 @@ CASES: list[Case] = [
     ("throttling", {}, {}, "pass", "idle"),
     ("throttling", gpu(event_reasons=0x4), {}, "pass", "power cap"),
     ("throttling", gpu(event_reasons=0), {}, "pass", "nothing"),
+    # Lowered by `nvidia-smi -pl`, or past it by the host's management (stackhpc/ansible-slurm-appliance, pull request 975).
+    ("throttling", gpu(power_limit_mw=200_000, power_default_mw=350_000), {}, "warn", "=GPU 0: its power limit is 200 of 350 W"),
+    ("throttling", gpu(power_limit_mw=336_000, power_default_mw=320_000), {}, "pass", "idle"),
+    ("throttling", gpu(power_limit_mw=NOT_SUPPORTED, power_default_mw=350_000), {}, "pass", "idle"),
+    (
+        "throttling",
+        two(good.GOOD, {}, {"power_limit_mw": 60_000, "power_default_mw": 70_000, "event_reasons": 0x8}),
+        {},
+        "fail",
+        "60 of 70 W",
+    ),
     ("throttling", gpu(event_reasons=0x8), {}, "fail", "hardware slowdown"),
     ("throttling", gpu(event_reasons=0x48), {}, "fail", "hardware thermal slowdown"),
     ("throttling", gpu(event_reasons=0x80), {}, "fail", "power brake"),
@@ -200,6 +212,8 @@ TEXTS: list[Text] = [
     ("gsp", {}, OWN, GSP, "name an image"),
     ("gsp", {"gsp__on_disk": "0", "gsp__modules": "proprietary"}, {}, GSP, "reboot, or unload the driver"),
     ("gpu-health", gpu(uncorrected=1), {}, WELL, "drain the host and reset the GPU or reboot"),
+    ("gpu-health", gpu(ecc=0, ecc_pending=0), {}, WELL, "`sudo nvidia-smi -i 0 -e 1` and a reboot switch ECC on"),
+    ("gpu-health", two(good.GOOD, {}, {"ecc_pending": 0}), {}, WELL, "`sudo nvidia-smi -i 1 -e 1`"),
     ("gpu-health", gpu(uncorrected_ever=1), {}, WELL, "look again after a day"),
     (
         "xid",
@@ -242,7 +256,14 @@ TEXTS: list[Text] = [
         "cannot do",
     ),
     ("throttling", gpu(event_reasons=0x8), {}, "neither the hardware nor heat holds the clocks down", "nvidia-smi -q -d"),
-    ("throttling", gpu(event_reasons=0x20), {}, "neither the hardware nor heat holds the clocks down", "--tier perf"),
+    ("throttling", gpu(event_reasons=0x20), {}, "neither the hardware nor heat holds the clocks down", "see temperature and air flow"),
+    (
+        "throttling",
+        gpu(power_limit_mw=200_000, power_default_mw=350_000),
+        {},
+        "neither the hardware nor heat holds the clocks down",
+        "`sudo nvidia-smi -i 0 -pl 350` sets its own limit",
+    ),
 ]
 
 test_table = table(CASES)

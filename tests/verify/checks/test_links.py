@@ -47,8 +47,14 @@ CASES: list[Case] = [
     ("pcie", gpu(virtualization=0), {}, "pass", ""),
     ("pcie", gpu(pcie_generation_max=2), {}, "fail", "of 2"),
     ("pcie", gpu(pcie_width=4), {}, "fail", "4 of 8 lanes"),
-    ("pcie", gpu(pcie_width_max=16), {}, "warn", "8 of 16 lanes"),
     ("pcie", gpu(pcie_generation=3), {}, "pass", "GPU 0: generation 3 of 3, 8 of 8 lanes"),
+    ("pcie", gpu(pcie_width_max=16, virtualization=0), {}, "warn", "8 of 16 lanes"),
+    # As four real hosts of g4dn, g5 and g6e say; an L4 of g6 has no more (aws/aws-parallelcluster-cookbook, pull request 2803).
+    *[
+        ("pcie", gpu(pcie_width_max=16, pcie_generation_max=4), {"gpu__model": m}, "pass", "8 of 16")
+        for m in ("t4", "t4g", "a10g", "l4", "l40s")
+    ],
+    ("pcie", gpu(pcie_width=4, pcie_width_max=16), {"gpu__model": "l4"}, "fail", "4 of 16 lanes"),
     ("pcie", {}, {"gpu__model": "v100"}, "fail", "8 of 8 lanes"),
     ("pcie", gpu(pcie_width=NOT_SUPPORTED), {}, "unknown", "Not Supported"),
     ("nvlink", {}, {}, "not-applicable", "no NVLink"),
@@ -73,6 +79,19 @@ CASES: list[Case] = [
     ("fabric", SWITCHED, {}, "pass", "GPU 0: joined"),
     ("fabric", JOINED, {}, "pass", "0 switches"),
     ("fabric", {**SWITCHED, **gpu(fabric_state=2)}, {}, "fail", "in progress"),
+    # Joined, and not well: NVIDIA/k8s-test-infra, issue 677. A GB200 that is well answers 2 to each question and 1 to the last.
+    ("fabric", {**SWITCHED, **gpu(fabric_health=0b0001_10101010)}, {}, "pass", "GPU 0: joined"),
+    ("fabric", {**SWITCHED, **gpu(fabric_health=0b0001_10011010)}, {}, "fail", "GPU 0: joined, cuInit 0; GPU 0: route unhealthy"),
+    (
+        "fabric",
+        {**SWITCHED, **gpu(fabric_health=0b0101_01010101)},
+        {},
+        "fail",
+        "degraded, route recovery in progress, route unhealthy, recov",
+    ),
+    ("fabric", {**SWITCHED, **gpu(fabric_health=0b0100_00000000)}, {}, "fail", "; GPU 0: configured wrong"),
+    ("fabric", {**SWITCHED, **gpu(fabric_health=0)}, {}, "pass", "GPU 0: joined"),
+    ("fabric", {**SWITCHED, **gpu(fabric_health=-1)}, {}, "pass", "GPU 0: joined"),
     ("fabric", {**SWITCHED, **gpu(fabric_status=999)}, {}, "fail", "refused with status 999"),
     ("fabric", {**SWITCHED, "fabric__manager": {**MANAGER, "active": False}}, {}, "fail", "not active"),
     ("fabric", {**SWITCHED, "fabric__manager": {**MANAGER, "enabled": False}}, {}, "warn", "not enabled at boot"),
@@ -175,7 +194,8 @@ TEXTS: list[Text] = [
     ("fabric", {**SWITCHED, "fabric__cuda_init": 100}, {}, FABRIC, "another reason than the fabric"),
     ("pcie", {}, {}, "PCIe generation 3 or later, 8 lanes or more", ""),
     ("pcie", {}, {"gpu__model": "v100"}, "PCIe generation 3 or later, 16 lanes or more", "another slot, riser or machine"),
-    ("pcie", gpu(pcie_width_max=16), {}, "PCIe generation 3 or later, 8 lanes or more", "reseat the card"),
+    ("pcie", gpu(pcie_width_max=16, virtualization=0), {}, "PCIe generation 3 or later, 8 lanes or more", "reseat the card"),
+    ("fabric", {**SWITCHED, **gpu(fabric_health=0b010110)}, {}, FABRIC, "see `nvidia-smi nvlink -s`"),
 ]
 
 test_table = table(CASES)

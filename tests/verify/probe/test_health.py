@@ -49,15 +49,24 @@ def test_records_that_nvml_fills_retired_pages_links_and_a_corrupt_inforom(probe
         probe,
         monkeypatch,
         nvmlDeviceGetSramEccErrorStatus=filled(real.c_nvmlEccSramErrorStatus_v1_t, bThresholdExceeded=1),
-        nvmlDeviceGetGpuFabricInfoV=filled(real.c_nvmlGpuFabricInfoV_t, state=3, status=0),
+        nvmlDeviceGetGpuFabricInfoV=filled(real.c_nvmlGpuFabricInfoV_t, state=3, status=0, healthMask=16),
+        nvmlDeviceGetEnforcedPowerLimit=500_000,
         nvmlDeviceGetRetiredPages=lambda _, cause: [4096, 8192] if cause == 1 else [],
         nvmlDeviceGetNvLinkState=lambda _, link: 1 if link < 17 else 0 if link < 18 else real.NVMLError(real.NVML_ERROR_INVALID_ARGUMENT),
         nvmlDeviceValidateInforom=real.NVMLError(real.NVML_ERROR_CORRUPTED_INFOROM),
         nvmlDeviceGetCurrentClocksEventReasons=real.NVMLError(real.NVML_ERROR_FUNCTION_NOT_FOUND),
         nvmlDeviceGetCurrentClocksThrottleReasons=0x48,
     )
-    read = {name: found[name]["value"] for name in ("sram_threshold", "fabric_state", "fabric_status", "retired_single", "retired_double")}
-    assert read == {"sram_threshold": 1, "fabric_state": 3, "fabric_status": 0, "retired_single": 0, "retired_double": 2}
+    names = ("sram_threshold", "fabric_state", "fabric_status", "fabric_health", "retired_single", "retired_double", "power_limit_mw")
+    assert {name: found[name]["value"] for name in names} == {
+        "sram_threshold": 1,
+        "fabric_state": 3,
+        "fabric_status": 0,
+        "fabric_health": 16,
+        "retired_single": 0,
+        "retired_double": 2,
+        "power_limit_mw": 500_000,
+    }
     assert (found["links"]["value"], found["links_up"]["value"], found["inforom"]["value"]) == (18, 17, 0)
     assert found["event_reasons"] == {"value": 0x48}
 
@@ -148,6 +157,20 @@ def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> No
         ("NVRM: API mismatch: the client has the version 580.105.08, but", ["versions"]),
         ("NVRM: nvAssertOkFailedNoLog: Assertion failed: NV_ERR_RESET_REQUIRED", ["reset"]),
         ("NVRM: GPU 0: RmInitAdapter failed!\nNVRM: installed requires use of the NVIDIA open kernel modules.", ["flavour", "start"]),
+        # NixOS/nixos-hardware, issue 1880; the text for a card without a GSP is of nv.c of open-gpu-kernel-modules
+        (
+            "NVRM: The NVIDIA GeForce GTX 1050 GPU installed in this\nNVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please",
+            ["branch"],
+        ),
+        ("NVRM: installed in this system is not supported by the 370.28", ["branch"]),
+        ("NVRM: installed in this system is not supported by open nvidia.ko because it does not include the required GPU", ["proprietary"]),
+        # NVIDIA/open-gpu-kernel-modules, issue 263
+        ("nvidia 0000:01:00.0: Direct firmware load for nvidia/515.43.04/gsp.bin failed with error -2", ["firmware"]),
+        (
+            "NVRM: RmFetchGspRmImages: No firmware image found\nNVRM: RmInitAdapter: Cannot initialize GSP firmware RM",
+            ["firmware", "start"],
+        ),
+        ("nouveau 57000000.gpu: Direct firmware load for nvidia/gk20a/fecs_inst.bin failed with error -2", []),
         ("nouveau: API mismatch", []),
     ],
 )
