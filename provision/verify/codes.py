@@ -36,7 +36,7 @@ _CUDA_HINTS: Final = {
     802: "the NVSwitch fabric is not up: see the checks fabric and fabric-on-disk",
     803: f"libcuda is of another version than the loaded module: see the check driver; {_LIBCUDA}",
     804: f"a libcuda of CUDA's folder compat comes before the driver's own, and this GPU does not take it: {_LIBCUDA}",
-    999: "run `nvidia-modprobe -u -c 0` as root, and reboot if that does not help: see `journalctl -k -b | grep NVRM`",
+    999: "`nvidia-modprobe -u -c 0` as root, after a suspend `modprobe -r nvidia_uvm; modprobe nvidia_uvm`; where neither helps, reboot",
 }
 
 

@@ -3,7 +3,9 @@
 import contextlib
 import datetime as dt
 import functools
+import re
 import textwrap
+from typing import Final
 
 from provision.profile.model import Profile
 from provision.profile.verification import Waiver
@@ -12,13 +14,14 @@ from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import SPLIT, TIERS, Tier, Verdict, not_applicable, unknown
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts
-from provision.verify.facts.system import ClockFacts
+from provision.verify.facts.system import ClockFacts, KernelFacts
 from provision.verify.finding import Finding, Report
 
 _CLOCK_OFF_S = 60
 _NOTE_WIDTH = 300
 _JUST_UP_S = 120
 _WAIT_HINT = "wait until `systemctl is-system-running --wait` ends, and verify again"
+_MICROSOFT: Final = re.compile(r"-microsoft-\S*WSL2")
 _NO_GPU_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
 
@@ -69,7 +72,10 @@ def judge(
         findings, waiver_notes = _waive(findings, waivers, today or dt.datetime.now(dt.UTC).date())
         notes += waiver_notes
     if gpu_missing and (unproven := sum(finding.outcome == "unknown" and finding.needs_gpu for finding in findings)):
-        notes.append(f"no NVIDIA GPU on this host: {unproven} GPU checks are unknown")
+        words = (
+            "this is WSL, where the driver is that of Windows and none may be installed" if _wsl(facts) else "no NVIDIA GPU on this host"
+        )
+        notes.append(f"{words}: {unproven} GPU checks are unknown")
     notes += [*_boot_notes(facts), *_clock_notes(facts)]
     return Report(host, profile.name, tuple(findings), tuple(notes), facts.gathered_at, elapsed_s)
 
@@ -78,6 +84,14 @@ def _gpu_missing(facts: Facts) -> bool:
     """Whether the host was observed to have no GPU; not whether that is merely unknown."""
     try:
         return not facts.read(GpuFacts).exists
+    except NotObservedError:
+        return False
+
+
+def _wsl(facts: Facts) -> bool:
+    """Whether the kernel is Microsoft's for Linux under Windows, where the GPU is no device on the bus."""
+    try:
+        return _MICROSOFT.search(facts.read(KernelFacts).release) is not None
     except NotObservedError:
         return False
 

@@ -253,3 +253,17 @@ def test_any_leaf_may_be_anything_without_a_traceback(data: st.DataObject) -> No
 
 def test_the_profile_used_here_is_the_shipped_one() -> None:
     assert profiles.digest(good.PROFILE) == profiles.digest(profiles.load(profiles.find("t4-train")))
+
+
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        ("5.15.167.4-microsoft-standard-WSL2", "this is WSL, where the driver is that of Windows and none may be installed: "),
+        ("4.4.0-19041-Microsoft", "no NVIDIA GPU on this host: "),  # of the first WSL, which has no GPU
+        ("6.8.0-1030-aws", "no NVIDIA GPU on this host: "),
+    ],
+)
+def test_a_host_under_windows_is_not_told_to_have_no_gpu(release: str, words: str) -> None:
+    """NVIDIA's guide to CUDA on WSL: the driver of Windows is the only one, and one for Linux must not be installed there."""
+    notes = judge(good.facts(gpu=good.NO_GPU, kernel__release=release), good.PROFILE, host="h").notes
+    assert sum(note.startswith(words) for note in notes) == 1

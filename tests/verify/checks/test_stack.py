@@ -353,7 +353,7 @@ ERRORS = {
     "cudaErrorSystemNotReady": "the checks fabric",
     "cudaErrorSystemDriverMismatch": "`ldconfig -p | grep libcuda.so`",
     "cudaErrorCompatNotSupportedOnDevice": "a libcuda of CUDA's folder compat",
-    "cudaErrorUnknown": "`nvidia-modprobe -u -c 0`",
+    "cudaErrorUnknown": "after a suspend `modprobe -r nvidia_uvm",  # pytorch, issue 88639
     "cudaErrorLaunchFailure": "the checks driver, gpu-health and skew",
 }
 JUST_BLIND = {
