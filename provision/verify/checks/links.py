@@ -39,6 +39,9 @@ _COMPUTE_MODES: Final[dict[object, str]] = {
 _NOT_READY: Final = 802  # CUDA_ERROR_SYSTEM_NOT_READY
 _INSTALL: Final = apply("fabric_manager", "installs it at exactly the driver's version, and enables it")
 _UNTIL: Final = "install nvidia-fabricmanager of exactly the driver's version, and enable it; until then cuInit fails with 802"
+_AGAIN: Final = (
+    "the fabric is up, and nothing here brings it up again: install nvidia-fabricmanager of exactly the driver's version, and enable it"
+)
 _MODPROBE: Final = "run `nvidia-modprobe -u -c 0` as root"
 
 
@@ -186,7 +189,7 @@ def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Ve
     if needed and manager is None:
         return unknown(expected, observed, "look for nvidia-fabricmanager.service on the host")
     if needed and not (manager and manager.active):
-        return fails(expected, observed, _UNTIL)
+        return fails(expected, observed, _AGAIN if set(states) == {"joined"} else _UNTIL)
     return _managed(expected, observed, manager, facts) if manager and manager.active else passes(expected, observed)
 
 

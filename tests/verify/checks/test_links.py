@@ -196,6 +196,8 @@ TEXTS: list[Text] = [
     ("pcie", {}, {"gpu__model": "v100"}, "PCIe generation 3 or later, 16 lanes or more", "another slot, riser or machine"),
     ("pcie", gpu(pcie_width_max=16, virtualization=0), {}, "PCIe generation 3 or later, 8 lanes or more", "reseat the card"),
     ("fabric", {**SWITCHED, **gpu(fabric_health=0b010110)}, {}, FABRIC, "see `nvidia-smi nvlink -s`"),
+    ("fabric", JOINED, BLACKWELL, FABRIC, "the fabric is up, and nothing here brings it up again"),
+    ("fabric", {}, BLACKWELL, FABRIC, "until then cuInit fails with 802"),
 ]
 
 test_table = table(CASES)
