@@ -90,6 +90,11 @@ class TestClocksAndCounters:
         assert values(gpu="t4", driver="535", clocks=pair)["clock_mode"] == "application"
         assert values(gpu="p100", clocks=ClockRequest("max"))["clock_mode"] == "application"
 
+    def test_no_driver_from_590_on_has_application_clocks(self) -> None:
+        """NVML has none: a real T4 under 595.91.07 says so, and a GB200 under 580.173.02 has them (docs/sources/stack.md §3)."""
+        without = {branch.branch for branch in read.driver().branches if not branch.application_clocks}
+        assert without == {branch.branch for branch in read.driver().branches if int(branch.branch) >= 590}
+
     @pytest.mark.parametrize("model", ["a10g", "a100-40gb", "l4", "h100"])
     def test_ampere_and_later_lock_both_clocks(self, model: str) -> None:
         clocks = read.gpu(model).clocks
