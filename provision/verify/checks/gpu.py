@@ -78,6 +78,8 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
     names, card = [str(device.name.answer()) for device in gpus.values()], read.gpu(profile.gpu.model)
     right = [name for name in names if has_nvml_name(card, name)]
     observed = ", ".join(names) or "none"
+    beside = ", ".join(str(device.name.value) for index, device in enumerate(facts.read(NvmlFacts).devices) if index not in gpus)
+    shown = f"{observed}; beside them, for a display: {beside}" if beside else observed
     if len(right) == len(names) < min(profile.gpu.count, len(gpu.pci) - len(gpu.displays)):
         return _not_started(expected, observed, gpu, facts)
     if profile.gpu.count <= len(right) < len(names):
@@ -87,13 +89,13 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         if "SXM" in card.name and any(_SLOT.search(name) and words <= set(name.replace("-", " ").upper().split()) for name in names):
             return fails(expected, f"{observed}: of another form than {card.name}", _OTHER_FORM.format(card.name))
         nameless = any(map(_NO_NAME.fullmatch, names))
-        return fails(expected, observed, _NAMELESS if nameless else _OTHER_MACHINE)
+        return fails(expected, shown, _NAMELESS if nameless else _OTHER_MACHINE)
     if not gpu.readable or len(gpu.nodes) < len(names):
         nodes = ", ".join(gpu.nodes) or "missing"
         return fails(expected, f"{observed}; device nodes {nodes} not usable", "see the modes of /dev/nvidia*")
-    if beside := ", ".join(str(device.name.value) for index, device in enumerate(facts.read(NvmlFacts).devices) if index not in gpus):
+    if beside:
         uuids = ",".join(str(device.uuid.value) for device in gpus.values())
-        return warns(expected, f"{observed}; beside them, for a display: {beside}", _BESIDE.format(uuids))
+        return warns(expected, shown, _BESIDE.format(uuids))
     return passes(expected, observed)
 
 

@@ -189,7 +189,7 @@ def _joined(facts: Facts, profile: Profile, states: dict[int, str | None]) -> Ve
     if needed and manager is None:
         return unknown(expected, observed, "look for nvidia-fabricmanager.service on the host")
     if needed and not (manager and manager.active):
-        return fails(expected, observed, _AGAIN if set(states) == {"joined"} else _UNTIL)
+        return fails(expected, observed, _AGAIN if set(states.values()) == {"joined"} else _UNTIL)
     return _managed(expected, observed, manager, facts) if manager and manager.active else passes(expected, observed)
 
 

@@ -11,7 +11,7 @@ import stat
 from run import Unknown, output, read
 
 BUS = "/sys/bus/pci/devices"
-PROC = "/proc/driver/nvidia/gpus/%s/information"  # the driver's own, with the name of the card
+CARD_INFORMATION = "/proc/driver/nvidia/gpus/%s/information"  # the driver's own, with the name of the card
 # NVML's return codes that speak of the whole device, whatever was asked: it is lost, or requires a reset.
 LOST = (15, 16)
 # Cards that are made to draw, as the one of a DGX Station A100 (docs/sources/verification.md §2.2).
@@ -34,7 +34,7 @@ def present():
     links = {address: "%s/%s/driver" % (BUS, address) for address in addresses}
     return {
         "pci": addresses,
-        "displays": [address for address in addresses if draws(read(PROC % address) or "")],
+        "displays": [address for address in addresses if draws(read(CARD_INFORMATION % address) or "")],
         "drivers": {address: os.path.basename(os.readlink(links[address])) for address in addresses if os.path.islink(links[address])},
         "nodes": nodes,
         "readable": all(os.access(path, os.R_OK | os.W_OK) for path in nodes),

@@ -149,7 +149,14 @@ CASES: list[Case] = [
     ),
     # A card for a display beside those of the profile (rapidsai/dask-cuda, issue 777) counts for nothing, and programs see it.
     ("gpu", DISPLAY, {}, "warn", "=Tesla T4; beside them, for a display: NVIDIA DGX Display"),
-    ("gpu", DISPLAY, {"gpu__count": 2}, "fail", "=Tesla T4"),
+    ("gpu", DISPLAY, {"gpu__count": 2}, "fail", "=Tesla T4; beside them, for a display: NVIDIA DGX Display"),
+    (
+        "gpu",
+        {**DISPLAY, "gpu__displays": ["0000:00:1e.0", "0000:00:1f.0"]},
+        {},
+        "fail",
+        "none; beside them, for a display: Tesla T4, NVIDIA",
+    ),
     ("gpu", {**DISPLAY, "gpu__nodes": ["/dev/nvidia1"], "gpu__readable": False}, {}, "fail", "not usable"),
     # Another form of the card of the profile.
     *[

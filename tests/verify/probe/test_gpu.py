@@ -64,7 +64,7 @@ def test_the_kernel_driver_of_each_card_is_seen(probe: Any, tmp_path: Path, monk
         if driver:
             (tmp_path / address / "driver").symlink_to(tmp_path / "drivers" / driver)
     monkeypatch.setattr(probe.device, "BUS", str(tmp_path))
-    monkeypatch.setattr(probe.device, "PROC", f"{tmp_path}/%s/information")
+    monkeypatch.setattr(probe.device, "CARD_INFORMATION", f"{tmp_path}/%s/information")
     for address, name in {"0000:17:00.0": "NVIDIA A100-SXM4-80GB", "0000:18:00.0": "NVIDIA DGX Display"}.items():
         (tmp_path / address / "information").write_text(f"Model: \t\t {name}\nIRQ:   \t\t 60\n")
     found = probe.device.present()
