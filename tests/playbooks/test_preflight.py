@@ -106,6 +106,12 @@ def test_a_full_file_system_beside_the_root_is_refused(here: Any, monkeypatch: p
     assert here.call()["msg"] == "/boot has 255 MB free, and less than 256 is full"
 
 
+@pytest.mark.parametrize(("branch", "refused"), [("595", True), ("", False)])
+def test_no_driver_is_installed_under_windows(here: Any, monkeypatch: pytest.MonkeyPatch, branch: str, *, refused: bool) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="6.6.87.2-microsoft-standard-WSL2"))
+    assert ("under Windows (WSL)" in here.call(branch=branch).get("msg", "")) is refused
+
+
 @pytest.mark.parametrize("check", [False, True])
 def test_a_dry_run_refuses_and_tells_the_same(here: Any, monkeypatch: pytest.MonkeyPatch, *, check: bool) -> None:
     monkeypatch.setattr(here.module, "package_manager", lambda: "dnf5")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from provision.verify.codes import Action, action, advice, gravity, meaning
+from provision.verify.codes import Action, action, advice, after_loss, chain, gravity, meaning
 
 # Of each action of NVIDIA's catalogue, from the table that gpud generated on 2025-10-29: how many codes have it.
 COUNTS: dict[Action, int] = {
@@ -51,3 +51,22 @@ def test_the_gravest_code_decides_what_to_do(events: list[tuple[int, bool]], sai
 
 def test_only_an_nvlink_5_is_milder_where_its_line_says_so() -> None:
     assert [code for code in range(1, 300) if gravity(code, nonfatal=True) != gravity(code)] == list(range(144, 151))
+
+
+@pytest.mark.parametrize(
+    ("errors", "like"),
+    [
+        ([], 79),  # the GPU has fallen off the bus
+        ([15], 79),
+        ([999], 79),
+        ([16], 46),  # a reset
+        ([8], 54),  # its power cable
+        ([16, 15], 79),
+        ([15, 16], 79),
+        ([8, 15], 54),
+    ],
+)
+def test_the_gravest_loss_of_a_gpu_decides_what_to_do(errors: list[int], like: int) -> None:
+    assert after_loss(*errors) == f"drain the host; {chain(like)}"
+    assert chain(79).startswith("`sudo reboot`")
+    assert chain(46) != chain(54) != chain(79)

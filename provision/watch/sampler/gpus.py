@@ -26,7 +26,7 @@ class GpuReader:
     """The GPUs of this host; `why` says why there are none."""
 
     def __init__(self):
-        self.why, self.handles, self.gpm, self.known = "", [], {}, []
+        self.why, self.handles, self.lost, self.gpm, self.known = "", {}, {}, {}, {}
         self.nvml = self.set = None
         if not glob.glob("/dev/nvidia[0-9]*") and not os.path.isdir("/sys/module/nvidia"):
             self.why = "no NVIDIA GPU on this host"
@@ -34,12 +34,21 @@ class GpuReader:
         self.nvml = importlib.import_module("pynvml")
         try:
             self.nvml.nvmlInit()
-            self.handles = [self.nvml.nvmlDeviceGetHandleByIndex(index) for index in range(self.nvml.nvmlDeviceGetCount())]
+            for index in range(self.nvml.nvmlDeviceGetCount()):
+                self.find(index)
         except self.nvml.NVMLError as error:
             self.why = "NVML: %s" % error
             return
-        self.known = [self.identity(handle) for handle in self.handles]
         self.listen()
+
+    def find(self, index):
+        """Keep a GPU's handle and what does not change of it; or why there is none, which hides no other GPU."""
+        try:
+            self.handles[index] = self.nvml.nvmlDeviceGetHandleByIndex(index)
+        except self.nvml.NVMLError as error:
+            self.lost[index] = str(error)
+        else:
+            self.known[index] = self.identity(self.handles[index])
 
     def ask(self, name, *arguments):
         """A reading, or None."""
@@ -77,7 +86,7 @@ class GpuReader:
         """Ask to be told of Xids from now on."""
         with contextlib.suppress(self.nvml.NVMLError, AttributeError):
             events = self.nvml.nvmlEventSetCreate()
-            for handle in self.handles:
+            for handle in self.handles.values():
                 self.nvml.nvmlDeviceRegisterEvents(handle, XID, events)
             self.set = events
 
@@ -97,7 +106,9 @@ class GpuReader:
 
     def sample(self, number):
         """The readings of all GPUs; one that is lost says so."""
-        return [self.one(index, handle, number) for index, handle in enumerate(self.handles)]
+        readings = {index: self.one(index, handle, number) for index, handle in self.handles.items()}
+        readings.update((index, {"lost": why}) for index, why in self.lost.items())
+        return [readings[index] for index in sorted(readings)]
 
     def one(self, index, handle, number):
         """The readings of one GPU."""
@@ -194,7 +205,7 @@ class GpuReader:
     def processes(self, host):
         """Who computes on a GPU. The driver names a process that is gone only while its memory is held."""
         answer, all_seen = [], host.sees_all_processes()
-        for index, handle in enumerate(self.handles):
+        for index, handle in self.handles.items():
             for process in (self.ask("nvmlDeviceGetComputeRunningProcesses", handle) or [])[:200]:
                 who = host.process(process.pid)
                 used = process.usedGpuMemory

@@ -100,6 +100,19 @@ def test_a_card_that_is_lost_keeps_its_name(monkeypatch: pytest.MonkeyPatch, cod
     assert (gpu.uuid, gpu.kernel_present) == ("GPU-1", None)
 
 
+def test_a_card_that_was_lost_before_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(index: int) -> str:
+        if index == 1:
+            raise error(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return "card"
+
+    each = reader(monkeypatch, Nvml(nvmlDeviceGetCount=3, nvmlDeviceGetHandleByIndex=handle))
+    line = {"number": 0, "at": 1.0, "host": {}, "gpus": each.sample(0), "why": each.why, "events": each.events()}
+    first, lost, last = parse(json.dumps(line).encode(), "h").gpus
+    assert (first.temperature_c, last.temperature_c, each.why) == (55, 55, "")
+    assert "lost" in lost.lost.lower()
+
+
 def test_the_bus_is_watched_at_every_fifth_sample_only(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = Nvml(nvmlDeviceGetPcieThroughput=lambda _, counter: 1000 * (counter + 1))
     each = reader(monkeypatch, nvml)

@@ -208,6 +208,13 @@ def signed_only():
     )
 
 
+def under_windows():
+    """Why no driver is to be installed under Windows' kernel for Linux; empty elsewhere."""
+    # https://docs.nvidia.com/cuda/wsl-user-guide/index.html
+    wsl = re.search(r"-microsoft-\S*WSL2", os.uname().release)
+    return "this is Linux under Windows (WSL), whose driver is that of Windows: set up a host of its own" if wsl else ""
+
+
 def of_others(branch):
     """What the host has of a driver that is not this branch's packages: why it is refused, and what is replaced."""
     problems, packages = [], installed_packages()
@@ -367,6 +374,7 @@ def main():
         problems.append("/ has %d GB free, and the stack needs %d" % (free, options["free_gb"]))
     problems += full_disks()
     problems += [why for why in [options["modules"] and signed_only()] if why]
+    problems += [under_windows()] if options["branch"] and under_windows() else []
     refused, replaced = of_others(options["branch"]) if options["branch"] else ([], [])
     problems += refused
     problems += [noexec(_RUN_FROM)] if noexec(_RUN_FROM) else []
