@@ -34,6 +34,9 @@ _MOST: Final = 16 * 1024
 FIRST_KEY: Final = "/etc/ssh/gpuprov-first-key"
 """On a host that was given its first host key: there until the key is rotated."""
 
+DONE: Final = "/var/lib/gpuprov/first-boot"
+"""On a host without cloud-init whose first boot was done by a script."""
+
 
 class PackageSource(Struct):
     """A repository of apt, with the one key that it is trusted by: a keyring of the image, or a key to fetch and its fingerprint."""

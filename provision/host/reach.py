@@ -4,12 +4,16 @@ from typing import Final
 
 import tenacity
 
+from provision.clouds.userdata import DONE
 from provision.errors import HostUnreachableError, SshRefusedError
 from provision.host.ssh import Completed, Target, execute
 
 # `cloud-init status --wait` ends with 0 when done and 2 after recoverable errors (cloud-init's own documentation of the command);
-# without cloud-init there is nothing to wait for.
-_FIRST_BOOT: Final = "if command -v cloud-init >/dev/null 2>&1; then cloud-init status --wait >/dev/null; fi"
+# without cloud-init a script does it, which is a part of the boot and leaves a mark; that wait fails if any unit did (systemctl(1)).
+_FIRST_BOOT: Final = (
+    "if command -v cloud-init >/dev/null 2>&1; then cloud-init status --wait >/dev/null; "
+    f"else systemctl is-system-running --wait >/dev/null; test -e {DONE}; fi"
+)
 _FIRST_BOOT_FAILED: Final = 1
 
 
@@ -31,5 +35,6 @@ async def wait_ready(target: Target, *, timeout_s: float) -> None:
     )
     result: Completed = await retrying(execute, target, _FIRST_BOOT, timeout_s=timeout_s, connect_timeout_s=5)
     if result.exit_code == _FIRST_BOOT_FAILED:
-        msg = f"the first boot of {target.name} ended with an error in cloud-init"
-        raise HostUnreachableError(msg, hint=f"see `cloud-init status --long` on the host: `gpuprov ssh {target.name}`")
+        msg = f"the first boot of {target.name} ended with an error, or did not do what was sent with it, such as the deadline"
+        hint = f"see `cloud-init status --long`, or `journalctl -b` where there is no cloud-init: `gpuprov ssh {target.name}`"
+        raise HostUnreachableError(msg, hint=hint)

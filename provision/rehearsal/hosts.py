@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 from collections.abc import Callable, Iterable
@@ -36,6 +37,21 @@ _POWERED_OFF: Final = {-2, 130, 0}
 # systemd(1), "Signals".
 _POWEROFF: Final = signal.SIGRTMIN + 4
 _REBOOT: Final = signal.SIGRTMIN + 5
+# What runs a script of the metadata at each boot: google-startup-scripts.service of GoogleCloudPlatform/guest-agent.
+_SCRIPT: Final = "/var/lib/google/startup-script"
+_SCRIPT_UNIT: Final = "google-startup-scripts.service"
+_CLOUD_INIT, _AGENT = "usr/bin/cloud-init", "usr/lib/google/guest-agent"
+_RUNS_SCRIPT: Final = f"""[Unit]
+Description=Google Compute Engine Startup Scripts (stand-in)
+Wants=network-online.target
+After=network-online.target
+[Service]
+Type=oneshot
+ExecStart={_SCRIPT}
+KillMode=process
+[Install]
+WantedBy=multi-user.target
+"""
 # Of the console of a host that was removed, in characters, and of how many hosts: a real cloud keeps 64 KiB for an hour.
 _KEPT: Final = 65_536
 _MOST_KEPT: Final = 100
@@ -49,6 +65,8 @@ class HostSpec(Struct):
     instance_id: str
     hostname: str
     user_data: bytes = b""  # given to cloud-init as it is
+    startup_script: bytes = b""  # run as root at each boot, by the cloud's agent
+    has_cloud_init: bool = True  # False: nothing reads the user data, and nobody who logs in finds cloud-init
     authorized_keys: tuple[str, ...] = ()  # OpenSSH public keys that may log in as the image's user
     root_login: bool = False  # whether the keys are root's, as on images that have no other user
     accounts: tuple[tuple[str, str], ...] = ()  # further users, each with one key
@@ -145,7 +163,8 @@ class HostPark:
         """Leave what the hypervisor provides for the first boot, and the way to the packages."""
         seed = host.folder / "upper/var/lib/cloud/seed/nocloud"
         seed.mkdir(parents=True)
-        (seed / "user-data").write_bytes(host.spec.user_data or b"#cloud-config\n{}\n")
+        told = host.spec.user_data if host.spec.has_cloud_init else b""
+        (seed / "user-data").write_bytes(told or b"#cloud-config\n{}\n")
         meta = {
             "instance-id": host.spec.instance_id,
             "local-hostname": host.spec.hostname,
@@ -162,9 +181,31 @@ class HostPark:
             sshd.write_text("PermitRootLogin prohibit-password\n")
         elif users:
             (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"users": ["default", *users]}))
+        self._seed_agent(host)
         if self.packages:
             for name, text in self.packages.host_files().items():
                 _write(host.folder / "upper" / name, text)
+
+    def _seed_agent(self, host: _RunningHost) -> None:
+        """What runs a script at each boot; without cloud-init also another name for this machine's, which plays the rest of an agent."""
+        upper = host.folder / "upper"
+        if host.spec.startup_script:
+            script = upper / _SCRIPT.lstrip("/")
+            _write(script, host.spec.startup_script.decode())
+            script.chmod(0o700)
+            _write(upper / "etc/systemd/system" / _SCRIPT_UNIT, _RUNS_SCRIPT)
+            wanted = upper / "etc/systemd/system/multi-user.target.wants" / _SCRIPT_UNIT
+            wanted.parent.mkdir(parents=True, exist_ok=True)
+            wanted.symlink_to(f"../{_SCRIPT_UNIT}")
+        if host.spec.has_cloud_init:
+            return
+        root = host.lower[-1]
+        for unit in (root / "usr/lib/systemd/system").glob("cloud-*.service"):
+            _write(upper / "etc/systemd/system" / unit.name, unit.read_text().replace(f"/{_CLOUD_INIT}", f"/{_AGENT}"))
+        _write(upper / _AGENT, (root / _CLOUD_INIT).read_text())
+        (upper / _AGENT).chmod(0o700)
+        (upper / "usr/bin").mkdir(parents=True, exist_ok=True)
+        os.mknod(upper / _CLOUD_INIT, stat.S_IFCHR, os.makedev(0, 0))  # to an overlay: there is no such file
 
     def _power_on(self, host: _RunningHost) -> None:
         host.powered = True

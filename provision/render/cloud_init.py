@@ -1,4 +1,4 @@
-"""The user data of the first boot, as `up` sends it, for a machine that somebody creates in a web console."""
+"""The user data of the first boot, or its script, as `up` sends it, for a machine that somebody creates in a web console."""
 
 from provision import clouds
 from provision.clouds.forms import Marked, Subject

@@ -14,7 +14,8 @@ from provision.clouds.shell import Step, Var, Word, command, written_file
 from provision.render.base import login
 from provision.render.cloud_init import user_data
 
-_FILE: Final = "user-data.yml"
+_DOCUMENT: Final = ("user-data.yml", "cloud-init status --wait")
+_SCRIPT: Final = ("startup-script.sh", "systemctl is-system-running --wait")  # where images of the system have no cloud-init
 _ADDRESS: Final = Var("ADDRESS")
 _HEAD: Final = """# Runbook: {name}, {option}
 
@@ -42,7 +43,9 @@ def render(subject: Subject) -> dict[str, bytes]:
         tools=cloud.TOOLS,
         key=subject.given.public_key,
     )
-    steps = [*cloud.before(subject), _first_boot(subject), *cloud.machine(subject, _FILE), *_host(subject)]
+    boot = user_data(subject)
+    file, wait = _DOCUMENT if boot.startswith("#cloud-config") else _SCRIPT
+    steps = [*cloud.before(subject), _first_boot(file, boot), *cloud.machine(subject, file), *_host(subject, wait)]
     text = [head, *_numbered(steps), "## The way back\n", *_undone(cloud.undo(subject))]
     return {"runbook.md": "\n".join(text).encode()}
 
@@ -76,18 +79,17 @@ def _fenced(commands: tuple[str, ...]) -> str:
     return f"{fence}sh\n{body}\n{fence}\n"
 
 
-def _first_boot(subject: Subject) -> Step:
-    content = user_data(subject)
+def _first_boot(file: str, content: str) -> Step:
     digest = hashlib.sha256(content.encode()).hexdigest()
     return Step(
-        "Write the user data of the first boot: the deadline, and no login with a password",
-        (written_file(_FILE, content),),
-        (command("sha256sum", _FILE),),
+        "Write what the first boot does: the deadline, and no login with a password",
+        (written_file(file, content),),
+        (command("sha256sum", file),),
         f"`{digest}`.",
     )
 
 
-def _host(subject: Subject) -> list[Step]:
+def _host(subject: Subject, wait: str) -> list[Step]:
     """What is done on the machine, whichever cloud it is at."""
     user = login(subject)
     there: Word = [f"{user}@", _ADDRESS]
@@ -98,7 +100,7 @@ def _host(subject: Subject) -> list[Step]:
     return [
         Step(
             "Log in, and wait for the end of the first boot",
-            (command(*strict, "cloud-init status --wait"),),
+            (command(*strict, wait),),
             (command(*strict, "systemctl is-active gpuprov-deadline.timer"),),
             "`active`.",
         ),

@@ -44,7 +44,7 @@ def used_sources(node: Any) -> Iterator[str]:
         for item in node:
             yield from used_sources(item)
     for key, value in node.items() if isinstance(node, dict) else ():
-        if key in {"source", "zones_source", "opt_in_source"}:
+        if key in {"source", "zones_source", "opt_in_source", "first_boot_source"}:
             yield value
         elif key in {"sources", "takes", "zone_sources"}:
             yield from value if key == "sources" else value.values()

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from provision.clouds.userdata import DONE
 from provision.errors import HostKeyUnknownError, HostUnreachableError
+from provision.host import reach
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 
@@ -60,6 +62,25 @@ def test_a_host_that_still_refuses_when_the_time_is_up_is_unreachable(bin_folder
     answers(bin_folder, REFUSED)
     with pytest.raises(HostUnreachableError, match="Connection refused"):
         wait(timeout_s=0.5)
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+def test_without_cloud_init_the_boot_is_awaited_and_what_it_left(
+    bin_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    done: bool,  # noqa: FBT001
+) -> None:
+    answers(bin_folder, READY)
+    program(bin_folder / "systemctl", f'echo "$*" > {bin_folder}/arguments; exit 1')  # some unit failed, which says nothing of ours
+    mark = bin_folder / "mark"
+    monkeypatch.setattr(reach, "_FIRST_BOOT", reach._FIRST_BOOT.replace(DONE, str(mark)))
+    if done:
+        mark.touch()
+        wait()
+    else:
+        with pytest.raises(HostUnreachableError, match="first boot of box"):
+            wait()
+    assert (bin_folder / "arguments").read_text() == "is-system-running --wait\n"
 
 
 @pytest.mark.parametrize(("exit_code", "fails"), [(0, False), (1, True), (2, False)], ids=["finished", "failed", "recoverable"])

@@ -49,6 +49,8 @@ def test_an_el_image_is_an_el_like_host_from_up_to_down(
     assert {outcomes[check]["outcome"] for check in ("gcc", "build-tools", "tmux")} == {"pass"}
     inside = gpuprov("ssh", name, "--", "id -un; . /etc/os-release; echo $ID $VERSION_ID; command -v dnf rpm apt-get dpkg", **home)
     assert inside.stdout.split()[0] == login
+    timer = gpuprov("ssh", name, "--", "systemctl is-enabled gpuprov-deadline.timer; systemctl is-active gpuprov-deadline.timer", **home)
+    assert timer.stdout.split() == ["enabled", "active"], timer.stderr
     assert inside.stdout.split()[-2:] == ["/usr/bin/dnf", "/usr/bin/rpm"]
     assert inside.stdout.split()[1:3] == [{"alma": "almalinux", "amazon-linux": "amzn"}.get(name, name), version]
     again = gpuprov("verify", name, "--without-gpu", "--json", **home)

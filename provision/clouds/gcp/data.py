@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -110,7 +111,7 @@ class GcpQuotas(CatalogRecord, frozen=True):
 
 
 class GcpImage(CatalogRecord, frozen=True):
-    """An image family."""
+    """An image family; `first_boot` is the item of the metadata that its images run."""
 
     os: str
     version: str
@@ -118,6 +119,8 @@ class GcpImage(CatalogRecord, frozen=True):
     family: str
     login: str
     source: str
+    first_boot: Literal["user-data", "startup-script"]
+    first_boot_source: str
 
 
 class GcpImageFacts(CatalogRecord, frozen=True):

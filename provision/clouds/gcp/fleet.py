@@ -219,7 +219,7 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:  # noqa: ARG001 - a proje
     """What is reviewed of a fleet; nobody is contacted."""
     account = fleet_requests.account_of(order.machine)
     caller, member = fleet_requests.caller_policy(order), fleet_requests.member_policy(order)
-    return FleetPlan(caller, member, account, "gce_account_policies", _REACH, fleet_requests.DIFFERS)
+    return FleetPlan(caller, member, account, "gce_account_policies", _REACH, fleet_requests.differs(order.machine))
 
 
 def connect(region: str, access: GcpAccess | None = None) -> GcpFleet:

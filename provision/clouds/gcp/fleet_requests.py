@@ -10,7 +10,8 @@ from typing import Any, Final
 from provision.canonical import digest as canonical_digest
 from provision.clouds import base
 from provision.clouds.fleet import FleetOrder
-from provision.clouds.gcp import identity, provider
+from provision.clouds.gcp import first_boot, identity, provider
+from provision.clouds.gcp.image_choice import first_boot_of
 from provision.clouds.gcp.permissions import permissions
 from provision.clouds.gcp.place import place_of
 from provision.clouds.gcp.requests import NETWORK, REGION_KEY, description, group_name, health_name, network_tag, properties
@@ -22,9 +23,7 @@ STORE_KEY, DIGEST_KEY, BREAKER_KEY = "gpuprov-store", "gpuprov-program", "gpupro
 """In the descriptions of templates: what their members run, and where they count their failures."""
 # Where the questions of health checks come from: docs.cloud.google.com/load-balancing/docs/health-check-concepts, "Probe IP ranges".
 _PROBERS: Final = ("35.191.0.0/16", "130.211.0.0/22")
-DIFFERS: Final = {
-    "metadata.user-data": "a member fetches its program at its first boot and has no timer: the cloud ends it at the deadline"
-}
+_DIFFERS: Final = "a member fetches its program at its first boot and has no timer: the cloud ends it at the deadline"
 _PATIENCE_S: Final = 1500
 _LONGEST_DELAY_S: Final = 3600  # the most that there is: `initialDelaySec` in the reference of instanceGroupManagers
 _UNIT: Final = """[Unit]
@@ -100,6 +99,11 @@ def user_data(order: FleetOrder, endpoint: str | None) -> str:
     return "#cloud-config\n" + json.dumps(document, sort_keys=True) + "\n"
 
 
+def differs(order: base.Order) -> dict[str, str]:
+    """What a member has otherwise than one machine, and why."""
+    return {f"metadata.{first_boot_of(order.os)}": _DIFFERS}
+
+
 def _text(order: base.Order, **more: str) -> str:
     """The description of a thing that has no labels: whose it is."""
     whose = json.loads(description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, "")))
@@ -111,8 +115,9 @@ def template(order: FleetOrder, region: str, endpoint: str | None) -> dict[str, 
     machine = order.machine
     account_of(machine)
     body = properties(machine, region)
-    items = [item for item in body["metadata"]["items"] if item["key"] != "user-data"]
-    body["metadata"] = {"items": [*items, {"key": "user-data", "value": user_data(order, endpoint)}]}
+    kind, boot = first_boot.item(machine, user_data(order, endpoint))
+    items = [item for item in body["metadata"]["items"] if item["key"] != kind]
+    body["metadata"] = {"items": [*items, {"key": kind, "value": boot}]}
     more = {STORE_KEY: f"{order.bucket}/{order.prefix}", DIGEST_KEY: order.digest, BREAKER_KEY: str(order.breaker)}
     name = f"{network_tag(machine.launch_id)}-{canonical_digest(body)[:8]}"
     return {"name": name, "description": _text(machine, **more), "properties": body}

@@ -18,8 +18,25 @@ def image_of(system: tuple[str, str]) -> GcpImage:
     image = data.image(system)
     if image is None:
         msg = f"the catalog has no image family of {' '.join(system)} on GCP"
-        raise ImageNotFoundError(msg, hint=f"choose one of {', '.join(f'{i.os} {i.version}' for i in data.gcp().images)}, or another cloud")
+        raise ImageNotFoundError(msg, hint=_choose())
     return image
+
+
+def first_boot_of(system: tuple[str, str]) -> str:
+    """The item of the metadata that images of a system run at their first boot, those of one's own too.
+
+    Raises:
+        ImageNotFoundError: it is not known; what is not run is a deadline, or the program of a fleet's member.
+    """
+    image = data.image(system)
+    if image is None:
+        msg = f"it is not known what images of {' '.join(system)} run at their first boot on GCP"
+        raise ImageNotFoundError(msg, hint=_choose())
+    return image.first_boot
+
+
+def _choose() -> str:
+    return f"choose one of {', '.join(f'{i.os} {i.version}' for i in data.gcp().images)}, or another cloud"
 
 
 def own_of(place: Any) -> GcpOwnImage | None:

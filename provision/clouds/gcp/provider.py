@@ -8,7 +8,7 @@ from typing import Any, Final
 from provision.clouds import baked
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import bake_permissions, capacity, data, disk_key, identity, requests
+from provision.clouds.gcp import bake_permissions, capacity, data, disk_key, first_boot, identity, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.image_choice import own_of
 from provision.clouds.gcp.offers import offered_in as offered_in  # noqa: PLC0414 - part of the Provider
@@ -269,8 +269,9 @@ def known_image(region: str, os: tuple[str, str], place: GcpPlace | None = None)
 
 
 def image_gap(region: str, os: tuple[str, str], place: GcpPlace | None = None) -> str:  # noqa: ARG001 - as above
-    """A family finds the newest image at the launch; without one nothing does."""
-    return "" if own_of(place) is not None or data.image(os) else f"gcp: the image family of {' '.join(os)}"
+    """A family finds the newest image at the launch; without one nothing does, and nobody knows what an image of one's own runs."""
+    what = "what images run at their first boot" if own_of(place) is not None else "the image family"
+    return "" if data.image(os) else f"gcp: {what} of {' '.join(os)}"
 
 
 def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG001 - quotas count GPUs, not types
@@ -306,9 +307,9 @@ def bake_policy(grant: Grant, line: str) -> tuple[tuple[str, ...], dict[str, Any
 
 
 def user_data(order: Order, region: str) -> str:
-    """The cloud-init document that the instance's metadata carries."""
+    """What the instance's metadata carries for its first boot: a document of cloud-init, or a script."""
     items = requests.bulk(order, [], region, [order.zone])["instance_properties"]["metadata"]["items"]
-    return next(str(item["value"]) for item in items if item["key"] == "user-data")
+    return first_boot.of(items)[1]
 
 
 def calls(order: Order, region: str) -> list[PlannedCall]:

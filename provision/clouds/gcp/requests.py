@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import capacity, data, disk_key, identity
+from provision.clouds.gcp import capacity, data, disk_key, first_boot, identity
 from provision.clouds.gcp.data import attached_ssds
 from provision.clouds.gcp.image_choice import login_of, own_of, source_image
 from provision.clouds.gcp.place import capacity_of
@@ -164,13 +164,14 @@ def _metadata(order: base.Order) -> dict[str, Any]:
     login = {LOGIN_TAG: own.login} if own is not None and own.login and not by_iam else {}
     baked = {base.IMAGE_TAG: order.baked} if order.baked else {}
     tags = {**order.tags, OS_TAG: " ".join(order.os), **login, **baked}
+    kind, boot = first_boot.item(order, user_data(deadline=order.deadline + _TIMER_AFTER, downloads=order.downloads))
     items = {
         **({} if by_iam else {"ssh-keys": f"{login_of(order)}:{order.public_key.strip()}"}),  # which OS Login ignores
         "block-project-ssh-keys": "TRUE",
         "enable-oslogin": "TRUE" if by_iam else "FALSE",
         "enable-guest-attributes": "TRUE",  # where Google's agent publishes the host keys
         "serial-port-enable": "FALSE",
-        "user-data": user_data(deadline=order.deadline + _TIMER_AFTER, downloads=order.downloads),
+        kind: boot,
         TAGS_ITEM: json.dumps(tags, sort_keys=True),
     }
     return {"items": [{"key": key, "value": value} for key, value in items.items()]}

@@ -20,6 +20,12 @@ from provision.structs import MutableStruct, field
 
 ALIVE = {"PROVISIONING", "STAGING", "RUNNING", "STOPPING"}
 _LOCAL_SSD_GB = 375
+# Of the images that Google offers only Ubuntu's have cloud-init (github.com/kubernetes/kops/pull/17737, which names COS as well); the build
+# files of the others install none (GoogleCloudPlatform/compute-image-tools, daisy_workflows/image_build; AlmaLinux/cloud-images,
+# ansible/roles/gcp_guest). All have the guest agent (GoogleCloudPlatform/cloud-image-tests, test_suites/packagevalidation/package_test.go),
+# which runs `startup-script` at each boot (google-startup-scripts.service of GoogleCloudPlatform/guest-agent). Where the system of an
+# image is not known, it is taken for Ubuntu, which the images of tests are.
+_WITH_CLOUD_INIT = ("", "ubuntu")
 
 
 class Guest(MutableStruct):
@@ -76,6 +82,8 @@ def _spec(world: World, guest: Guest, instance: dict[str, Any]) -> HostSpec:
         instance_id=guest.host_id(instance),
         hostname=instance["name"],
         user_data=metadata.get("user-data", "").encode(),
+        startup_script=metadata.get("startup-script", "").encode(),
+        has_cloud_init=guest.system.partition(" ")[0] in _WITH_CLOUD_INIT,
         authorized_keys=tuple(key for user, key in keys if user == rootfs.LOGIN),
         accounts=tuple((user, key) for user, key in keys if user != rootfs.LOGIN),
         instance_store_gb=stores * _LOCAL_SSD_GB,

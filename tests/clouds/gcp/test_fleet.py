@@ -47,13 +47,15 @@ def silent(_step: str) -> None:
     pass
 
 
-def an_order(program: bytes = PROGRAM, *, name: str = "", identity: Any = None, os_login: bool = False, **changed: Any) -> FleetOrder:
+def an_order(
+    program: bytes = PROGRAM, *, name: str = "", identity: Any = None, os_login: bool = False, os: Any = ("ubuntu", "24.04"), **changed: Any
+) -> FleetOrder:
     name, launch = name or f"f{uuid.uuid4().hex[:8]}", uuid.uuid4().hex[:16]
     given = {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "zones": ZONES, "os_login": os_login}
     place = GcpPlace.model_validate({**given, "identity": identity or {"service_account": ACCOUNT}})
     deadline = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(hours=12)
     tags = {base.NAME_TAG: name, base.LAUNCH_TAG: launch, base.DEADLINE_TAG: deadline.isoformat(), base.OWNER_TAG: "a@example.com"}
-    more = {"name": name, "launch_id": launch, "zone": "", "deadline": deadline, "tags": {**tags, "team": "ai"}, "place": place}
+    more = {"name": name, "launch_id": launch, "zone": "", "deadline": deadline, "tags": {**tags, "team": "ai"}, "place": place, "os": os}
     return FleetOrder(order(**more), f"b-{uuid.uuid4().hex[:12]}", "x/", hashlib.sha256(program).hexdigest(), **changed)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.gcp import requests
+from provision.clouds.gcp import first_boot, requests
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.userdata import Downloads, user_data
 from provision.errors import CloudInvalidError
@@ -41,7 +41,7 @@ def metadata(train: base.Order, login: str) -> list[dict[str, str]]:
         "enable-oslogin": "FALSE",
         "enable-guest-attributes": "TRUE",
         "serial-port-enable": "FALSE",
-        "user-data": user_data(deadline=FIXED + dt.timedelta(minutes=10)),
+        **dict([first_boot.item(train, user_data(deadline=FIXED + dt.timedelta(minutes=10)))]),
         "gpuprov-tags": json.dumps({**train.tags, "gpuprov:os": " ".join(train.os)}, sort_keys=True),
     }
     return [{"key": key, "value": value} for key, value in items.items()]

@@ -23,10 +23,10 @@ def hosts(tmp_path: Path, embedded: Embedded) -> Iterator[Gce]:
     assert control.stop(folder)
 
 
-def disks() -> list[c.AttachedDisk]:
+def disks(image: str) -> list[c.AttachedDisk]:
     new = c.AttachedDiskInitializeParams
     return [
-        c.AttachedDisk(boot=True, auto_delete=True, initialize_params=new(source_image=IMAGE)),
+        c.AttachedDisk(boot=True, auto_delete=True, initialize_params=new(source_image=image)),
         c.AttachedDisk(device_name="data", auto_delete=True, initialize_params=new(disk_size_gb=20)),
         c.AttachedDisk(
             type_="SCRATCH", interface="NVME", auto_delete=True, initialize_params=new(disk_type=f"zones/{ZONE}/diskTypes/local-ssd")
@@ -45,28 +45,53 @@ def known_keys(gce: Gce, name: str) -> list[str]:
             time.sleep(0.2)
 
 
-def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce, tmp_path: Path) -> None:
-    key, known, name = tmp_path / "id", tmp_path / "known", "gpu-1"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    metadata = {
-        "ssh-keys": "\n".join(f"{user}:{key.with_suffix('.pub').read_text().strip()}" for user in (rootfs.LOGIN, "rocky")),
-        "user-data": '#cloud-config\n{"runcmd": [["sh", "-c", "echo from-user-data > /etc/told"]]}\n',
-        "enable-guest-attributes": "TRUE",
-    }
-    items = [c.Items(key=k, value=v) for k, v in metadata.items()]
-    hosts.done(hosts.insert(name, disks=disks(), metadata=c.Metadata(items=items)))
+class Shell:
+    """Whoever logs in to an instance with its key."""
 
-    def run(command: str, user: str = rootfs.LOGIN) -> str:
-        address = hosts.until(name, "RUNNING").network_interfaces[0].access_configs[0].nat_i_p
-        known.write_text("".join(f"{address} {k}\n" for k in known_keys(hosts, name)))
-        options = ["BatchMode=yes", "ConnectTimeout=2", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "LogLevel=ERROR"]
-        argv = ["ssh", "-F", "/dev/null", "-i", str(key), *[w for o in options for w in ("-o", o)], f"{user}@{address}", command]
+    def __init__(self, gce: Gce, name: str, folder: Path) -> None:
+        self.gce, self.name, self.key, self.known = gce, name, folder / "id", folder / "known"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key)], check=True)
+
+    def insert(self, image: str, metadata: dict[str, str]) -> None:
+        public = self.key.with_suffix(".pub").read_text().strip()
+        keys = "\n".join(f"{user}:{public}" for user in (rootfs.LOGIN, "rocky"))
+        items = {**metadata, "ssh-keys": keys, "enable-guest-attributes": "TRUE"}
+        given = c.Metadata(items=[c.Items(key=k, value=v) for k, v in items.items()])
+        self.gce.done(self.gce.insert(self.name, disks=disks(image), metadata=given))
+
+    def __call__(self, command: str, user: str = rootfs.LOGIN) -> str:
+        address = self.gce.until(self.name, "RUNNING").network_interfaces[0].access_configs[0].nat_i_p
+        self.known.write_text("".join(f"{address} {k}\n" for k in known_keys(self.gce, self.name)))
+        options = ["BatchMode=yes", "ConnectTimeout=2", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={self.known}", "LogLevel=ERROR"]
+        argv = ["ssh", "-F", "/dev/null", "-i", str(self.key), *[w for o in options for w in ("-o", o)], f"{user}@{address}", command]
         deadline = time.monotonic() + 240
         while (done := subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)).returncode:
             assert time.monotonic() < deadline, done.stderr
             time.sleep(0.2)
         return done.stdout.strip()
 
+
+TOLD = '#cloud-config\n{"runcmd": [["sh", "-c", "echo from-user-data > /etc/told"]]}\n'
+
+
+def test_an_image_of_debian_ignores_user_data_and_runs_the_startup_script_at_each_boot(hosts: Gce, tmp_path: Path) -> None:
+    run = Shell(hosts, "gpu-2", tmp_path)
+    script = "#!/bin/sh\necho from-script >> /etc/told\n"
+    run.insert("projects/debian-cloud/global/images/family/debian-12", {"user-data": TOLD, "startup-script": script})
+    ended = "systemctl is-system-running --wait >/dev/null; "
+    assert run(f"{ended} cat /etc/told; command -v cloud-init || echo none").split() == ["from-script", "none"]
+    assert run("sudo -n whoami", "rocky") == "root"
+    hosts.done(
+        hosts.instances.stop_unary(c.StopInstanceRequest(project=hosts.project, zone=ZONE, instance="gpu-2", discard_local_ssd=True))
+    )
+    hosts.done(hosts.instances.start_unary(project=hosts.project, zone=ZONE, instance="gpu-2"))
+    assert run(f"{ended} cat /etc/told").split() == ["from-script", "from-script"]
+
+
+def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce, tmp_path: Path) -> None:
+    name = "gpu-1"
+    run = Shell(hosts, name, tmp_path)
+    run.insert(IMAGE, {"user-data": TOLD})
     assert run("cloud-init status --wait >/dev/null; cat /etc/told; hostname").split() == ["from-user-data", name]
     assert run("sudo -n whoami", "rocky") == "root"
     links = run("ls /dev/disk/by-id").split()

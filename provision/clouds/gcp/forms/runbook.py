@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject
-from provision.clouds.gcp import identity, requests
+from provision.clouds.gcp import first_boot, identity, requests
 from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, written_file
 
 TOOLS: Final = "`gcloud` (528 or newer)"
@@ -142,8 +142,9 @@ def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
     ):
         yield f"--{argument}" if properties["shielded_instance_config"][option] else f"--no-{argument}"
     yield from ("--tags", ",".join(properties["tags"]["items"]), "--labels", _pairs(properties["labels"]))
-    yield from ("--metadata", _pairs({key: value for key, value in gcp.metadata.items() if key not in {*_IN_FILES, "user-data"}}))
-    yield from ("--metadata-from-file", _pairs({"user-data": user_data, **_IN_FILES}))
+    boot = first_boot.of(gcp.properties["metadata"]["items"])[0]
+    yield from ("--metadata", _pairs({key: value for key, value in gcp.metadata.items() if key not in {*_IN_FILES, boot}}))
+    yield from ("--metadata-from-file", _pairs({boot: user_data, **_IN_FILES}))
 
 
 def _capacity(properties: dict[str, Any]) -> Iterator[Word]:

@@ -273,7 +273,7 @@ def warnings():
         said.append("%s is mounted noexec: builds of pip and installers fail there; set TMPDIR to a folder where programs run" % scratch)
     if text_of("/proc/sys/crypto/fips_enabled") == "1":
         said.append("FIPS mode is on: keys of ed25519 and algorithms that are not approved are refused; log in with an ECDSA or RSA key")
-    if shutil.which("cloud-init") is None:
+    if shutil.which("cloud-init") is None and not os.path.exists("/var/lib/gpuprov/first-boot"):  # which a script of ours leaves
         said.append("there is no cloud-init: a machine that starts from this image has neither key nor deadline; install it in the image")
     google = text_of("/sys/class/dmi/id/product_name") == "Google Compute Engine"
     if google and shutil.which("google_guest_agent") is None:
