@@ -153,7 +153,12 @@ def health_check(order: FleetOrder) -> dict[str, Any]:
 
 
 def group(order: FleetOrder, project: str, template_name: str, zones: Sequence[str], size: int) -> dict[str, Any]:
-    """The group: in any of the zones, and healed where a member that served does so no more."""
+    """The group: in any of the zones. It makes anew who is off or gone, and nobody who only does not serve.
+
+    A member that its program does not suit, or that its store refuses, would be made anew for ever: GCP has no limit for that, and what
+    members count is in the store. They are off only after they counted.
+    docs.cloud.google.com/compute/docs/instance-groups/turn-off-vm-repairs-in-mig
+    """
     machine = order.machine
     health = f"projects/{project}/global/healthChecks/{health_name(machine.launch_id)}"
     return {
@@ -164,7 +169,7 @@ def group(order: FleetOrder, project: str, template_name: str, zones: Sequence[s
         "versions": [{"instance_template": template_link(project, template_name)}],
         "auto_healing_policies": [{"health_check": health, "initial_delay_sec": _LONGEST_DELAY_S}],
         "update_policy": update_policy(len(zones), size, 90),
-        "instance_lifecycle_policy": {"force_update_on_repair": "NO"},
+        "instance_lifecycle_policy": {"force_update_on_repair": "NO", "on_failed_health_check": "DO_NOTHING"},
         "distribution_policy": {"target_shape": "ANY", "zones": [{"zone": f"projects/{project}/zones/{zone}"} for zone in zones]},
     }
 

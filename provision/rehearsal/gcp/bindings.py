@@ -25,6 +25,8 @@ def needs(call: GcpCall) -> list[tuple[str, str]]:
     verb = call.method.id.rpartition(".")[2]
     where = f"{bucket}/objects/{name}" if name else bucket
     wanted = [(f"storage.objects.{'create' if verb == 'insert' else verb}", where)]
+    if verb == "get" and (call.path["bucket"], name) not in call.world.objects:
+        wanted.append(("storage.objects.list", bucket))
     if verb == "insert" and (call.path["bucket"], name) in call.world.objects and call.query.get("ifGenerationMatch") != "0":
         wanted.append(("storage.objects.delete", where))
     return wanted

@@ -2,7 +2,9 @@
 
 Methods and answers are those of Google's document of storage.v1. The preconditions:
 docs.cloud.google.com/storage/docs/request-preconditions. That a new upload under a name in use needs storage.objects.delete:
-docs.cloud.google.com/storage/docs/access-control/iam-json.
+docs.cloud.google.com/storage/docs/access-control/iam-json. To whoever may not list the bucket an object that is missing is one that he may
+not read (github.com/googleapis/google-api-php-client/issues/1791, github.com/seung-lab/cloud-volume/pull/260), and a condition on the
+names of objects gives nobody the right to list (github.com/salesforce/multicloudj/pull/437): no page of Google's was found that says it.
 """
 
 import base64

@@ -158,6 +158,25 @@ def test_a_member_serves_only_after_it_said_so(made: Made) -> None:
     assert made.serving(1) == [member.id]
 
 
+def test_one_that_only_does_not_serve_stays_and_one_that_is_off_is_made_anew(made: Made) -> None:
+    made.set(gce_initial_delay_s=0)
+    made.ensure()
+    made.serving(2)
+    made.set(gce_answers={"*": 503})
+
+    def sick() -> dict[str, str]:
+        members = made.view().members
+        return {m.name: m.id for m in members} if not any(m.healthy for m in members) else {}
+
+    before = until(sick)
+    off, stays = sorted(before)
+    zone = next(m.zone for m in made.view().members if m.name == off)
+    named = {"project": PROJECT, "zone": zone, "instance": off, "discard_local_ssd": True}
+    client("InstancesClient", made.access).stop(request=named)
+    until(lambda: {m.name: m.id for m in made.view().members}.get(off) not in {before[off], off, None})
+    assert {m.name: m.id for m in made.view().members}[stays] == before[stays]
+
+
 def test_asked_twice_it_is_one_fleet(made: Made) -> None:
     made.ensure()
     before = made.serving(2)
@@ -407,6 +426,8 @@ def test_a_member_writes_once_and_only_what_a_member_writes(made: Made) -> None:
     for name in (f"x/bundles/{digest}", f"x/evidence/another/{first.id}/{digest}/b", f"x/failures/another/{digest}/1", "y"):
         assert first.put(name, b"x") == 403
     assert first.ask("GET", f"{bucket}?prefix=x/") == 403
+    missing = urllib.parse.quote(f"x/failures/{made.name}/{digest}/1", safe="")
+    assert first.ask("GET", f"{bucket}/{missing}?alt=media") == 403  # it may read it, but not know that it is not there
     assert (
         first.ask("POST", f"/compute/v1/projects/{PROJECT}/regions/{REGION}/instanceGroupManagers/gpuprov-{made.name}/resize?size=9") == 403
     )

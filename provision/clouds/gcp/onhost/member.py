@@ -6,7 +6,8 @@ same account, so each lets Google sign who it is, for the digest of its evidence
 docs.cloud.google.com/compute/docs/instances/verifying-instance-identity.
 
 It has no rights over its group. One that failed powers itself off, and the group makes it anew. After so many failures it stays, and
-answers that it does not serve: so nothing is made anew that would fail again.
+answers that it does not serve: so nothing is made anew that would fail again. The same where its store refuses all it asks: then nothing
+can be counted, and the group makes nobody anew who only does not serve.
 """
 
 import datetime
@@ -92,13 +93,13 @@ class ThisMember:
 
         return patiently(ask, self.config["patience_s"])
 
-    def read(self, name):
-        """An object's bytes, or None where there is none."""
+    def read(self, name, missing=(403, 404)):
+        """An object's bytes, or None where there is none: which Cloud Storage may call forbidden to whoever may not list the bucket."""
         key = urllib.parse.quote(self.config["prefix"] + name, safe="")
         try:
             return self.store("GET", "/storage/v1/b/%s/o/%s?alt=media" % (self.config["bucket"], key))
         except StoreRefused as error:
-            if error.status == 404:
+            if error.status in missing:
                 return None
             raise
 
@@ -123,15 +124,16 @@ class ThisMember:
         return self.read(self.slot(self.config["breaker"])) is not None
 
     def count_failure(self):
-        """Take the next slot; nobody can take one twice, so the count holds without a listing."""
+        """Take the next slot, and say whether one is left; nobody can take one twice, so the count holds without a listing."""
         body = ("%s %s\n" % (self.instance, boot_id())).encode()
         for number in range(1, self.config["breaker"] + 1):
             if self.post_once(self.slot(number), body):
-                return
+                return number < self.config["breaker"]
+        return False
 
     def program(self):
         """The program of the digest, on this disk."""
-        data = self.read("bundles/" + self.config["digest"])
+        data = self.read("bundles/" + self.config["digest"], missing=(404,))
         if data is None or hashlib.sha256(data).hexdigest() != self.config["digest"]:
             raise ValueError("the store has no program of this digest")
         path = os.path.join(STATE, "program")
@@ -210,9 +212,8 @@ def first(config):
     except Exception as error:  # whatever it is, it counts as a failure
         say("%s: %s" % (type(error).__name__, error))
         verified = False
-    if not verified:
-        me.count_failure()
-    return verified, not verified and not me.broken_off()
+    # The count alone would do: it holds as well where this machine may write slots and not read them.
+    return verified, not verified and me.count_failure() and not me.broken_off()
 
 
 def main():
