@@ -190,7 +190,16 @@ class DigitalOceanCloud:
         return now
 
     def host_keys(self, instance: base.Instance, *, timeout_s: float) -> tuple[str, ...]:
-        """The keys that the droplet's tags tell: the first one, which it was given, and those that replaced it at the first contact."""
+        """The keys that the droplet's tags tell: the first one, which it was given, and those that replaced it at the first contact.
+
+        Nobody connects before its firewall holds. A droplet that it does not protect is removed where nobody has connected yet.
+        """
+        try:
+            firewall.until_holds(self._api, instance.group)
+        except CloudInvalidError:
+            if not requests.host_keys(power.check_alive(self._api, instance)["tags"], requests.HOST_KEY_TAG):
+                self._discard([instance])
+            raise
 
         def read() -> tuple[str, ...]:
             names = power.check_alive(self._api, instance)["tags"]
@@ -247,6 +256,7 @@ class DigitalOceanCloud:
             raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")
         for tag in launches:
             firewall.stand(self._api, name, tag, sources)
+        firewall.until_holds(self._api, name)
         return sorted(sources)
 
     def things(self, name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:

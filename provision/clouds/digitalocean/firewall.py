@@ -1,11 +1,11 @@
-"""The firewall of a launch. It stands before its droplets, bound to the launch's tag, so that no droplet is ever open to more.
+"""The firewall of a launch. It stands before its droplets, bound to the launch's tag, and nothing is done with one before it holds.
 
 DigitalOcean has one firewall of a name ("409 duplicate name": harmony-one/harmony-ops#390), so the firewall, which is called after the
 launch's name alone, is the claim of a launch to its name: of two launches of one name only one gets as far as its droplets.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.claim import taken
@@ -13,7 +13,10 @@ from provision.clouds.digitalocean import requests
 from provision.clouds.digitalocean.answers import tags_of
 from provision.clouds.digitalocean.api import DigitalOceanApi
 from provision.clouds.digitalocean.errors import NameUsedError, NotThereError
+from provision.clouds.polling import poll
 from provision.errors import CloudInvalidError, CloudUnreachableError, NameTakenError
+
+_HOLDS_S: Final = 120.0
 
 
 def firewalls_of(api: DigitalOceanApi, name: str | None = None) -> list[Any]:
@@ -50,8 +53,29 @@ def stand(api: DigitalOceanApi, name: str, tag: str, networks: Sequence[str]) ->
             msg = f"the firewall {wanted['name']} comes and goes"
             raise CloudUnreachableError(msg, hint="run the same command again") from None
         _check_mine(current, name, tag)
-        if current["inbound_rules"] != wanted["inbound_rules"] or current["tags"] != wanted["tags"]:
+        if current["status"] == "failed" or any(current[key] != wanted[key] for key in ("inbound_rules", "tags")):
             _change(api, current, wanted)
+
+
+def until_holds(api: DigitalOceanApi, name: str) -> None:
+    """Wait until the firewall of a launch has taken effect for all its droplets, which until then are open to everybody.
+
+    Its `status`, and which droplets it is `waiting` for: docs.digitalocean.com/reference/terraform/reference/data-sources/firewall.
+
+    Raises:
+        CloudInvalidError: it failed, is gone, or did not take effect in time.
+    """
+
+    def held(raw: Any) -> bool:
+        return bool(raw is not None and raw["status"] == "succeeded" and not raw.get("pending_changes"))
+
+    def look() -> Any:
+        return next(iter(firewalls_of(api, name)), None)
+
+    raw = poll(look, lambda raw: raw is None or raw["status"] == "failed" or held(raw), timeout_s=_HOLDS_S)
+    if not held(raw):
+        msg = f"the firewall {requests.firewall_name(name)} does not hold: it is {raw['status'] if raw else 'gone'}"
+        raise CloudInvalidError(msg, hint=f"try again; where it stays so, `gpuprov down {name}`, and ask DigitalOcean's support")
 
 
 def _check_mine(current: Any, name: str, tag: str) -> None:

@@ -71,7 +71,7 @@ safeguards: tuple[Safeguard, ...] = (
     Safeguard(
         "the firewall stands before the droplet",
         "The firewall stands before the machine",
-        "it is bound to a tag that the droplet is created with; a droplet without a firewall has every port open",
+        "it is bound to a tag that the droplet is created with; until it holds for the droplet every port is open, and nobody connects",
     ),
 )
 ways: Mapping[str, Way] = {}
@@ -271,5 +271,6 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
         *([("volumes_create", "make the data volume", requests.volume(order, host, region))] if volumes else []),
         ("droplets_create", "make the droplet", requests.droplet(order, host, region, volumes)),
         ("droplets_get", "wait until it is active and has its address and its tags", {"droplet_id": "<the droplet>"}),
+        ("firewalls_list", "wait until the firewall holds for it", {}),
     ]
     return [PlannedCall("digitalocean", action, purpose, parameters) for action, purpose, parameters in planned]

@@ -31,6 +31,7 @@ class _Resource(TypedDict, total=False):
     size_slug: str
     networks: _Networks | None
     inbound_rules: list[Any] | None
+    pending_changes: list[Any] | None
 
 
 class _Offer(TypedDict, total=False):

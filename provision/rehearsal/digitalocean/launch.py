@@ -152,7 +152,9 @@ def _tag_later(world: DropletWorld, droplet: DropletState, tags: list[str]) -> N
         with world.lock:
             if world.droplets.get(droplet.id) is not droplet:  # it was removed meanwhile
                 return
-            droplet.shown["tags"] = list(dict.fromkeys([*droplet.shown["tags"], *map(world.tag, tags)]))
+            before = droplet.shown["tags"]
+            droplet.shown["tags"] = list(dict.fromkeys([*before, *map(world.tag, tags)]))
+            networks.join(world, droplet, before)
             networks.protect(world)
 
     if world.settings.do_tags_s:

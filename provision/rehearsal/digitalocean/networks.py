@@ -122,12 +122,32 @@ def _update_firewall(call: DropletCall) -> Answer:
 def _take_effect(world: DropletWorld, firewall: dict[str, Any]) -> None:
     """Let the change hold, at once or after a while: `waiting` until then."""
     members = [droplet.id for droplet in world.droplets.values() if _covers(firewall, droplet)]
+    firewall["pending_changes"] = []
+    _wait(world, firewall, members)
+
+
+def join(world: DropletWorld, droplet: DropletState, before: list[str]) -> None:
+    """Let the firewalls of a droplet's new tags take effect for it. Those that it had the tags of hold on, for others as well.
+
+    "pending_changes … detail exactly which Droplets are having their security policies updated. When empty, all changes have been
+    successfully applied": docs.digitalocean.com/reference/terraform/reference/data-sources/firewall.
+    """
+    new = set(droplet.shown["tags"]) - set(before)
+    for firewall in [firewall for firewall in world.firewalls.values() if new & set(firewall["tags"])]:
+        _wait(world, firewall, [droplet.id])
+
+
+def _wait(world: DropletWorld, firewall: dict[str, Any], members: list[int]) -> None:
     changes = [{"droplet_id": number, "removing": False, "status": "waiting"} for number in members]
-    firewall |= {"status": "waiting", "pending_changes": changes}
+    firewall |= {"status": "waiting", "pending_changes": [*firewall["pending_changes"], *changes]}
 
     def settle() -> None:
         with world.lock:
-            firewall.update(status="succeeded", pending_changes=[])
+            if world.settings.do_firewall_fails:
+                firewall["status"] = "failed"
+                return
+            left = [change for change in firewall["pending_changes"] if change not in changes]
+            firewall.update(status="waiting" if left else "succeeded", pending_changes=left)
             protect(world)
 
     if world.settings.do_firewall_s:
@@ -154,9 +174,15 @@ def _covers(firewall: dict[str, Any], droplet: DropletState) -> bool:
     return droplet.id in firewall["droplet_ids"] or bool(set(firewall["tags"]) & set(droplet.shown["tags"]))
 
 
+def _holds(firewall: dict[str, Any], droplet: DropletState) -> bool:
+    """Whether a firewall has taken effect for a droplet; one that others wait for holds as before."""
+    pending = [change["droplet_id"] for change in firewall["pending_changes"]]
+    return bool(firewall["status"] == "succeeded" or pending) and droplet.id not in pending
+
+
 def admitted(world: DropletWorld, droplet: DropletState) -> list[tuple[str, str]] | None:
     """The TCP ports of a droplet and the networks that reach them by now; None without a firewall, which is everybody."""
-    own = [f for f in world.firewalls.values() if f["status"] == "succeeded" and _covers(f, droplet)]
+    own = [f for f in world.firewalls.values() if _covers(f, droplet) and _holds(f, droplet)]
     rules = [rule for firewall in own for rule in firewall["inbound_rules"] if rule["protocol"] == "tcp"]
     return [(rule["ports"], network) for rule in rules for network in _sources(world, rule["sources"])] if own else None
 

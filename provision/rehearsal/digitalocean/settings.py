@@ -12,7 +12,8 @@ class DigitaloceanSettings(MutableStruct):
     do_action_s: float = 0.2  # seconds that an action takes which is not a create
     do_gone_s: float = 0.2  # seconds from the answer to a delete until the droplet is gone; until then it is shown as it was
     do_tags_s: float = 0.0  # seconds from the create to the droplet's tags, which DigitalOcean applies "after it is created"
-    do_firewall_s: float = 0.0  # seconds from a change of a firewall to its effect; until then its status is `waiting`
+    do_firewall_s: float = 0.0  # seconds until a firewall, or a droplet that is new to it, is protected; until then it is `waiting`
+    do_firewall_fails: bool = False  # whether a change of a firewall ends as `failed`
     do_unseen_s: float = 0.0  # seconds from the create during which no list shows the droplet
     # region → how many droplets with GPUs it can hold; a region without an entry has no end of them
     do_capacity: dict[str, int] = field(default_factory=dict)

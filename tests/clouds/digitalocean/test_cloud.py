@@ -180,6 +180,41 @@ def test_the_firewall_protects_a_droplet_and_its_tag_is_nobody_elses(rig: Digita
     assert [rig.seen(machine).open for machine in running] == [{"192.0.2.0/24"}, {"198.51.100.0/24"}]
 
 
+def test_nobody_connects_before_the_firewall_holds_for_the_droplet(rig: DigitalOceanRig) -> None:
+    rig.set(do_firewall_s=2.0)
+    later = rig.order(ssh_from=("192.0.2.0/24",))
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(later)
+    machine = cloud.wait_running(machine, timeout_s=240)
+    assert cloud.host_keys(machine, timeout_s=20)
+    assert rig.seen(machine).open == {"192.0.2.0/24"}
+    cloud.allow(later.name, ["198.51.100.0/24"])
+    assert rig.seen(machine).open == {"198.51.100.0/24"}
+
+
+def test_a_droplet_whose_firewall_fails_is_removed_before_anybody_connects(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    rig.set(do_firewall_fails=True)
+    with pytest.raises(CloudInvalidError, match="failed"):
+        cloud.allow(order.name, ["198.51.100.0/24"])
+    machine = cloud.wait_running(machine, timeout_s=240)
+    with pytest.raises(CloudInvalidError, match="does not hold"):
+        cloud.host_keys(machine, timeout_s=20)
+    assert [thing.kind for thing in cloud.things(order.name)] == ["firewall", "tag"]
+    rig.set(do_firewall_fails=False)
+    (again,) = cloud.launch(order)  # its rules are the same, and it is asked for them once more
+    again = cloud.wait_running(again, timeout_s=240)
+    cloud.publish_host_keys(again, cloud.host_keys(again, timeout_s=20))
+    rig.set(do_firewall_fails=True)
+    with pytest.raises(CloudInvalidError, match="failed"):
+        cloud.allow(order.name, ["192.0.2.0/24"])
+    with pytest.raises(CloudInvalidError, match="does not hold"):
+        cloud.host_keys(again, timeout_s=20)
+    assert [i.id for i in cloud.find(order.name)] == [again.id]  # somebody may have worked on it
+
+
 def test_a_firewall_of_somebody_else_is_not_touched(rig: DigitalOceanRig) -> None:
     order = rig.order()
     everywhere = [{"protocol": "tcp", "ports": "0", "destinations": {"addresses": ["0.0.0.0/0"]}}]
@@ -234,6 +269,22 @@ def test_removing_takes_the_tags_that_only_the_launch_has_and_leaves_the_words(r
     left = [tag for tag in rig.tags() if order.launch_id in tag]
     assert left == []
     assert "gpuprov:profile:t4-train" in rig.tags()
+
+
+def test_a_removal_that_takes_long_is_under_way_and_the_same_command_ends_it(rig: DigitalOceanRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert removal._REMOVED_S >= 20 * 60
+    order = rig.order()
+    cloud = rig.cloud()
+    cloud.wait_running(cloud.launch(order)[0], timeout_s=240)
+    monkeypatch.setattr(removal, "_REMOVED_S", 0.3)
+    rig.set(do_gone_s=3.0)
+    with pytest.raises(CloudUnreachableError, match="under way") as caught:
+        cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert f"gpuprov down {order.name}" in caught.value.hint
+    monkeypatch.undo()
+    rig.set(do_gone_s=0.0)
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert cloud.things(order.name) == []
 
 
 def test_a_tag_that_somebody_else_wrote_makes_nothing_ours() -> None:

@@ -66,6 +66,17 @@ def test_it_waits_until_it_holds(ocean: Ocean) -> None:
     assert opened(ocean, number) == ["192.0.2.0/24"]
 
 
+def test_it_waits_for_a_droplet_that_is_new_to_it_and_protects_the_others_meanwhile(ocean: Ocean) -> None:
+    tag = tagged(ocean)
+    made = ocean.call("POST", "firewalls", ocean.firewall(tags=[tag])).body["firewall"]
+    old = ocean.made(tags=[tag])
+    ocean.set(do_firewall_s=3600)
+    new = ocean.made(tags=[tag])
+    shown = ocean.get(f"firewalls/{made['id']}")["firewall"]
+    assert (shown["status"], [change["droplet_id"] for change in shown["pending_changes"]]) == ("waiting", [new])
+    assert (opened(ocean, new), opened(ocean, old)) == (ANYWHERE, ["192.0.2.0/24"])
+
+
 def test_a_change_replaces_all_of_it(ocean: Ocean) -> None:
     tag = tagged(ocean)
     number = ocean.made(tags=[tag])
