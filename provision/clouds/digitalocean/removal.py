@@ -11,7 +11,7 @@ from provision.clouds.digitalocean.errors import NameUsedError, NotThereError, P
 from provision.clouds.digitalocean.firewall import firewalls_of
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, CloudUnreachableError
 
 # In the order of removal: what is in use cannot go, and the tags tell whose all of it is. The tag that binds the
 # firewall stands for all tags that only its launch has.
@@ -21,7 +21,7 @@ KINDS: Final = {
     "firewall": ("firewalls_delete", "firewall"),
     "tag": ("tags_delete", "tag"),
 }
-_REMOVED_S: Final = 300.0
+_REMOVED_S: Final = 1200.0
 
 
 def droplets(api: DigitalOceanApi) -> list[tuple[Any, dict[str, str]]]:
@@ -111,6 +111,7 @@ def _remove(api: DigitalOceanApi, thing: base.Thing) -> None:
     """Remove a thing that may be gone already, as soon as nothing else is being done to it.
 
     Raises:
+        CloudUnreachableError: it takes longer, after DigitalOcean said that it goes.
         CloudInvalidError: DigitalOcean does not let it go.
     """
     action, what = KINDS[thing.kind]
@@ -124,12 +125,16 @@ def _remove(api: DigitalOceanApi, thing: base.Thing) -> None:
         except (PendingEventError, NameUsedError) as error:  # it is being made, or a volume is still attached
             busy[:] = [error]
             return False
+        busy.clear()
         return thing.kind != "instance" or _is_gone(api, thing.id)
 
-    if not poll(gone, bool, timeout_s=_REMOVED_S, first_s=0.2):
-        msg = f"DigitalOcean does not let {thing} go within {_REMOVED_S:g} s"
-        detail = busy[0].detail if busy else ""
-        raise CloudInvalidError(msg, hint=f"run `gpuprov down {thing.group}` again later, and ask DigitalOcean's support", detail=detail)
+    if poll(gone, bool, timeout_s=_REMOVED_S, first_s=0.2):
+        return
+    if busy:
+        msg, hint = f"DigitalOcean does not let {thing} go within {_REMOVED_S:g} s", ", and ask DigitalOcean's support"
+        raise CloudInvalidError(msg, hint=f"run `gpuprov down {thing.group}` again later{hint}", detail=busy[0].detail)
+    msg = f"the removal of {thing} is under way, and longer than {_REMOVED_S:g} s"
+    raise CloudUnreachableError(msg, hint=f"run `gpuprov down {thing.group}` again: it goes on where it stopped")
 
 
 def _target(thing: base.Thing, what: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.gcp import store
+from provision.clouds.gcp import removal, store
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.api import MOST_PAGES, GcpProjectApi
 from provision.errors import CloudUnreachableError, ThrottledError
@@ -33,6 +33,20 @@ def test_an_operation_without_an_end_is_bounded(rig: GcpRig, monkeypatch: pytest
     monkeypatch.undo()
     (machine,) = rig.cloud().launch(order)  # the same operation, asked for again
     assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
+
+
+def test_a_removal_that_takes_long_is_under_way_and_the_same_command_ends_it(rig: GcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert removal._REMOVED_S >= 20 * 60
+    order = rig.order().at(ZONE)
+    cloud = rig.cloud()
+    cloud.launch(order)
+    monkeypatch.setattr(removal, "_REMOVED_S", 0.3)
+    rig.set(gce_operation_s=3.0)
+    with pytest.raises(CloudUnreachableError, match="still under way"):
+        cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    monkeypatch.undo()
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert cloud.things(order.name) == []
 
 
 def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
