@@ -12,16 +12,24 @@ from provision.clouds.gcp.client import session
 from provision.clouds.gcp.errors import GoneError, cloud_errors
 from provision.clouds.gcp.shapes import GoogleAnswer
 from provision.clouds.received import AGAIN, Received, check_shape
-from provision.errors import CloudUnreachableError
+from provision.errors import CloudUnreachableError, PermissionRefusedError
 
 _HOST: Final = "https://storage.googleapis.com"
 CREATE: Final = "storage.objects.create"
 
 
 def put_once(api: GcpProjectApi, bucket: str, name: str, body: bytes) -> bool:
-    """Write an object where there is none yet, and return whether it was written."""
+    """Write an object where there is none yet, and return whether it was written.
+
+    Whoever may create and not delete may get 403 where an object is there: no page says which is looked at first, that or the precondition.
+    """
     asked = {"uploadType": "media", "name": name, "ifGenerationMatch": "0"}
-    reply = _send(api, CREATE, "POST", f"/upload/storage/v1/b/{bucket}/o", params=asked, data=body)
+    try:
+        reply = _send(api, CREATE, "POST", f"/upload/storage/v1/b/{bucket}/o", params=asked, data=body)
+    except PermissionRefusedError:
+        if get(api, bucket, name) != body:
+            raise
+        return False
     return bool(reply.status_code != HTTPStatus.PRECONDITION_FAILED)
 
 

@@ -27,7 +27,8 @@ def needs(call: GcpCall) -> list[tuple[str, str]]:
     wanted = [(f"storage.objects.{'create' if verb == 'insert' else verb}", where)]
     if verb == "get" and (call.path["bucket"], name) not in call.world.objects:
         wanted.append(("storage.objects.list", bucket))
-    if verb == "insert" and (call.path["bucket"], name) in call.world.objects and call.query.get("ifGenerationMatch") != "0":
+    held = call.query.get("ifGenerationMatch") == "0" and not call.world.settings.gce_delete_before_match
+    if verb == "insert" and (call.path["bucket"], name) in call.world.objects and not held:
         wanted.append(("storage.objects.delete", where))
     return wanted
 

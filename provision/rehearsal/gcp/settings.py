@@ -40,6 +40,8 @@ class GcpSettings(MutableStruct):
     gce_bindings: list[dict[str, Any]] = field(default_factory=list)
     gce_missing_accounts: list[str] = field(default_factory=list)  # service accounts that do not exist; every other one does
     gce_check_s: float | None = None  # seconds between two questions of a health check; None for the check's own
+    # Whether Cloud Storage looks for storage.objects.delete before it looks at a precondition; its pages do not say it.
+    gce_delete_before_match: bool = False
     gce_initial_delay_s: float | None = None  # of the groups' autohealing; None for each group's own
     gce_group_retry_s: float = 5.0  # seconds from a member that a group could not make to its next try
     # name of an instance, or `*` → the HTTP status that it answers health checks with, where there are no hosts; without: no answer

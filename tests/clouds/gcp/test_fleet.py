@@ -119,7 +119,7 @@ def made(ec2: Rehearsal) -> Iterator[Made]:
     yield one
     one.set(gce_allowed=None, gce_capacity={})
     one.fleet.remove(one.name, on_step=silent)
-    one.set(gce_answers={}, gce_account_policies={})
+    one.set(gce_answers={}, gce_account_policies={}, gce_delete_before_match=False)
 
 
 def test_each_member_has_the_deadline_and_no_timer(made: Made) -> None:
@@ -381,11 +381,25 @@ def test_the_computed_permissions_are_enough_and_those_of_a_fleet_are_needed(mad
     made.fleet.remove(made.name, on_step=silent)
     assert made.left() == []
     for lacking in [each for each in allowed if each.startswith(("compute.instanceG", "compute.instanceT", "compute.health", "storage."))]:
+        made.order = made.other(lacking.encode())  # a program that is there already need not be written
         made.set(gce_allowed=[each for each in allowed if each != lacking])
         with pytest.raises(PermissionRefusedError):
             made.life()
         made.set(gce_allowed=None)
         made.fleet.remove(made.name, on_step=silent)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["the precondition", "the permission"])
+def test_the_second_up_finds_its_program_whatever_the_store_looks_at_first(made: Made, first: bool) -> None:  # noqa: FBT001
+    """Whoever may create and not delete gets 412 or 403 for an object that is there."""
+    made.set(gce_allowed=fleet.plan(made.order, REGION).caller["includedPermissions"], gce_delete_before_match=first)
+    made.ensure(0)
+    made.ensure(0)
+    other = f"x/bundles/{made.order.digest}"
+    assert store.put_once(made.api, made.order.bucket, other, PROGRAM) is False
+    if first:
+        with pytest.raises(PermissionRefusedError):
+            store.put_once(made.api, made.order.bucket, other, OTHER)
 
 
 class Poster:
