@@ -91,7 +91,6 @@ GCP: dict[str, Case] = {
     "plain": ({}, {}, {"acts in": {"service_accounts.0.email": EMAIL}}),
     "identity": ({"identity": {"service_account": f"other-{EMAIL}"}}, {}, {"acts in": {"service_accounts.0.email": f"other-{EMAIL}"}}),
     "market": ({"market": "spot"}, {"market": "spot"}, {}),
-    "flex-start": ({"market": "flex-start"}, {"market": "flex-start"}, {"flex-start": {"scheduling.provisioning_model": "FLEX_START"}}),
     "reservation": (
         {"capacity": {"reservation": "ours"}, "zones": ["asia-east1-a"]},
         {},

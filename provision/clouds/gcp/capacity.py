@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from provision.clouds.gcp.data import FLEX_START
 from provision.clouds.own import CloudOption
 from provision.strict import StrictModel
 
@@ -18,8 +19,9 @@ ResourceName = Annotated[
     StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"),
     Field(description="a name of up to 63 lower-case letters, digits and -"),
 ]
-FLEX_START: Final = "flex-start"
 FLEX_START_MOST_H: Final = 7 * 24
+FLEX_START_WAITS_S: Final = 1800
+"""How long a flex-start machine waits for room before the next place is tried; Google lets one wait for two hours."""
 _KEY: Final = "capacity"
 
 
@@ -77,7 +79,7 @@ def options(capacity: GcpCapacity | None, market: str) -> Iterator[CloudOption]:
     if market == FLEX_START:
         yield CloudOption(
             "market",
-            "flex-start: GCP starts it when it has room, and ends it after seven days at the latest",
+            "flex-start: GCP starts it when it has room, for which it waits half an hour, and ends it after seven days at the latest",
             severity="note",
             title="The machine is a flex-start instance",
             reason="GCP starts it when it has room, does not take it back before its end, and ends it after seven days at the latest",

@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Final, Literal
 from provision.clouds import base
 from provision.clouds.base import TokenSpentError
 from provision.clouds.caller import resolve
-from provision.clouds.gcp import disk_key, examine, firewall, os_login, power, provider, removal, requests
+from provision.clouds.gcp import capacity, disk_key, examine, firewall, os_login, power, provider, removal, requests
 from provision.clouds.gcp.access import GcpAccess, access_from
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.bakery import GcpBakery
+from provision.clouds.gcp.data import FLEX_START
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, in_place, of_operation
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
@@ -81,6 +82,9 @@ class GcpCloud:
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; for a repetition, the request id and the names return those that an earlier try made."""
         requests.check_limit(order.deadline)
+        if order.market == FLEX_START and not (order.zone and order.count == 1):
+            msg = "GCP lets flex-start machines wait for room one at a time, and several are asked for"
+            raise CloudInvalidError(msg, hint="launch them one by one, each under a name of its own")
         with os_login.for_launch(self._api, order) as ready:
             return self._launch(ready)
 
@@ -136,19 +140,22 @@ class GcpCloud:
             AlreadyThereError: machines of some of these names exist.
         """
         token = order.token(self.region)
-        operation = self._api.end_of(self._operation(order, names, token), _CREATE, timeout_s=_INSERTED_S)
+        waits_s = capacity.FLEX_START_WAITS_S if order.market == FLEX_START else 0
+        operation = self._api.end_of(self._operation(order, names, token), _CREATE, timeout_s=waits_s + _INSERTED_S)
         failure = self._failure(operation, order)
         if failure is None or order.count > 1 or not order.zone:
             try:
-                instances = self._of_attempt(order, names)
+                made = self._of_attempt(order, names)
             except GoneError as error:  # GCE repeats its answer to the request id of a machine that has ended
                 self._failures[token] += 1
                 msg = f"the machine of an earlier try has ended ({_CREATE} in {order.zone})"
                 raise TokenSpentError(msg, hint="run the same command again; it asks under another request id") from error
+            longest_s = waits_s + _INSERTED_S
+            instances = [each for each in made if not waits_s or power.got_room(self._api, each, timeout_s=longest_s)]
             if len(instances) >= order.minimum:
                 return instances
             # GCE itself undoes a bulk insert below its minimum; we do not keep what it leaves.
-            self._discard(instances)
+            self._discard(made)
         self._failures[token] += 1
         raise failure or CapacityError(
             f"{_CREATE} in {order.zone or self.region}: GCP made fewer than {order.minimum} of {order.count} machines",

@@ -11,6 +11,9 @@ from provision.catalog.records.base import CatalogRecord, Source
 
 _DATA = Path(__file__).parent / "data"
 _LOCAL_SSDS = 8
+FLEX_START = "flex-start"
+# docs.cloud.google.com/compute/docs/instances/about-flex-start-vms: all accelerator-optimized types except A4X and G4
+NO_FLEX_START = ("n1-", "a4x-", "g4-")
 HYPERDISK_ONLY = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
 
 

@@ -11,6 +11,7 @@ from provision.canonical import digest as canonical_digest
 from provision.clouds import base
 from provision.clouds.fleet import FleetOrder
 from provision.clouds.gcp import first_boot, identity, provider
+from provision.clouds.gcp.data import FLEX_START
 from provision.clouds.gcp.image_choice import first_boot_of
 from provision.clouds.gcp.permissions import permissions
 from provision.clouds.gcp.place import place_of
@@ -51,8 +52,13 @@ def account_of(order: base.Order) -> str:
     """The service account that a member needs to fetch and to post.
 
     Raises:
-        UsageError: the place has none, or lets IAM decide who logs in, for which the key is imported at a launch.
+        UsageError: the place has none, or lets IAM decide who logs in, for which the key is imported at a launch, or is flex-start.
     """
+    if (
+        order.market == FLEX_START
+    ):  # a group takes them by resize requests, or by a policy of its target size: discovery document of compute.v1
+        msg = "members of a fleet are no flex-start machines: GCP makes those one by one when it has room, and not to the size of a group"
+        raise UsageError(msg, hint="write `market: spot` or `on-demand` in the place")
     if identity.by_os_login(order):
         msg = "members of a fleet do not log in through OS Login: the group makes them when nobody is there to import a key"
         raise UsageError(msg, hint="leave os_login out of the place")

@@ -8,7 +8,8 @@ from provision.catalog.gpu_models import GpuModel
 from provision.clouds.baked import BakedUse
 from provision.clouds.base import Order
 from provision.clouds.gcp import disk_key
-from provision.clouds.gcp.capacity import FLEX_START, FLEX_START_MOST_H, GcpCapacity, problem
+from provision.clouds.gcp.capacity import FLEX_START_MOST_H, GcpCapacity, problem
+from provision.clouds.gcp.data import FLEX_START
 from provision.clouds.gcp.disk_key import GcpDiskKey
 from provision.clouds.gcp.identity import ServiceAccount
 from provision.clouds.gcp.own_image import GcpOwnImage

@@ -16,6 +16,7 @@ from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, InstanceLostError
 
 _CHANGED_S: Final = 60.0
+_WAITS: Final = "PENDING"
 _ENDED: Final = {"stopping", "stopped", "shutting-down"}
 
 
@@ -38,6 +39,15 @@ def _change(api: GcpProjectApi, instance: base.Instance, method: str, action: st
     """Make a call that changes the instance, and wait until it has."""
     target = {"zone": instance.zone, "instance": instance.id, **request}
     api.run("Instances", f"{method}_unary", f"compute.instances.{action}", timeout_s=timeout_s, where=instance.zone, **target)
+
+
+def got_room(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> bool:
+    """Wait while a flex-start machine waits for room, and return whether it got some; Compute Engine deletes one that did not.
+
+    Source: docs.cloud.google.com/compute/docs/instances/instance-lifecycle, PENDING.
+    """
+    raw = poll(lambda: raw_of(api, instance), lambda raw: raw is None or raw.status != _WAITS, timeout_s=timeout_s)
+    return raw is not None and raw.status != _WAITS
 
 
 def until_running(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:

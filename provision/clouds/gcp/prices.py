@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from provision.clouds.gcp import data
-from provision.clouds.gcp.data import HYPERDISK_ONLY, DiskRate, GcpMachine
+from provision.clouds.gcp.data import FLEX_START, HYPERDISK_ONLY, NO_FLEX_START, DiskRate, GcpMachine
 from provision.clouds.terms import Extras, Price, PricePart, Refusal, RefusalKind
 
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ def sold_note(machine: GcpMachine) -> str:
 def market_problem(place: GcpPlace) -> Refusal | None:
     """Why the machine type is not sold in this way."""
     machine = data.machine(place.instance_type)
+    if place.market == FLEX_START:
+        if not place.instance_type.startswith(NO_FLEX_START):
+            return None
+        why = "GCP sells so the types whose GPUs are built in, except A4X and G4"
+        return Refusal(RefusalKind.NOT_SOLD, f"{place.instance_type} is not sold as {FLEX_START}: {why}")
     reserved = (
         place.capacity is not None and place.capacity.reservation is not None and "reservation" in machine.markets if machine else False
     )

@@ -210,6 +210,8 @@ def instance(order: base.Order, name: str) -> dict[str, Any]:
     resource = properties(order, order.zone.rpartition("-")[0])
     where = f"zones/{order.zone}"
     resource["name"] = name
+    if order.market == data.FLEX_START:
+        resource["params"] = {"request_valid_for_duration": {"seconds": capacity.FLEX_START_WAITS_S}}
     resource["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
     for accelerator in resource["guest_accelerators"]:
         accelerator["accelerator_type"] = f"{where}/acceleratorTypes/{accelerator['accelerator_type']}"

@@ -12,7 +12,7 @@ from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
 from provision.rehearsal.gcp.images import boot_image, made_of, system_of
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, machine, region_of
 from provision.rehearsal.gcp.operations import begin
-from provision.rehearsal.gcp.quota import obstacle
+from provision.rehearsal.gcp.quota import obstacle, room
 from provision.rehearsal.gcp.refusals import ComputeError, exists, in_use, invalid, not_found, require
 from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, ResourcePath, World, fingerprint, last
@@ -53,7 +53,8 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
     if any(len(item.get("value", "").encode()) > _MOST_METADATA for item in body.get("metadata", {}).get("items", [])):
         raise invalid("resource.metadata.items[].value", "…", f"A value has at most {_MOST_METADATA} bytes.")
     addresses = sum(len(card.get("accessConfigs", [])) for card in body["networkInterfaces"])
-    capacity.check(world, zone, machine_type.name, body)
+    capacity.check(world, zone, machine_type, body)
+    body.pop("params", None)  # no part of the resource
     guest = Guest(place, machine_type, cards, spot, addresses)
     base = f"{BASE}projects/{PROJECT}/zones/{zone}"
     if machine_type.cards:
@@ -246,8 +247,12 @@ def _insert(call: GcpCall) -> dict[str, Any]:
     require(call.body, "name")
     place = call.resource(call.body["name"])
     guest, body = plan(call.world, place, call.body)
-    error = obstacle(call, guest) or keys.obstacle(call.world, [body])
-    undo = make(call.world, guest, body, powered=not error)
+    seconds, zone = capacity.waits_s(call.body), last(place.scope)
+    error = obstacle(call, guest, waits=seconds > 0) or keys.obstacle(call.world, [body])
+    waits = seconds > 0 and not error and room(call.world, zone) <= 0
+    undo = make(call.world, guest, body, powered=not error and not waits)
+    if waits:  # it takes a place of its own in the count
+        capacity.wait_for_room(call.world, call.world.resources[place], seconds, lambda: room(call.world, zone) >= 0)
     return begin(call, place, undo=undo, error=error)
 
 

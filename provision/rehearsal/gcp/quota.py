@@ -18,10 +18,10 @@ _REGIONAL: Final = ("CPUS", "PREEMPTIBLE_CPUS", "A2_CPUS", "INSTANCES", "IN_USE_
 _GLOBAL: Final = ("CPUS_ALL_REGIONS",)
 
 
-def obstacle(call: GcpCall, guest: Guest) -> dict[str, Any] | None:
+def obstacle(call: GcpCall, guest: Guest, *, waits: bool = False) -> dict[str, Any] | None:
     """How the operation that makes or starts an instance fails: as a fault says, for want of quota, or of room; None if it succeeds."""
     zone = last(guest.place.scope)
-    return call.error or shortage(call.world, region_of(zone), [guest]) or out_of_stock(call.world, zone, guest)
+    return call.error or shortage(call.world, region_of(zone), [guest]) or (None if waits else out_of_stock(call.world, zone, guest))
 
 
 def _needs(guest: Guest) -> Counter[str]:

@@ -33,6 +33,7 @@ class GcpSettings(MutableStruct):
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
     gce_shortest_run_s: float = 30.0
+    gce_shortest_wait_s: float = 90.0  # of flex-start
     # the keys of Cloud KMS, as requests name them, that do not exist or that Compute Engine's service agent may not use
     gce_keys_refused: list[str] = field(default_factory=list)
     gce_caller: str = "user@example.com"  # whose credentials all callers have, for OS Login

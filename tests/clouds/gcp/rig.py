@@ -58,6 +58,7 @@ QUIET: dict[str, Any] = {
     "gce_guest_attributes_s": 0.0,
     "gce_quota": {},
     "gce_capacity": {},
+    "gce_shortest_wait_s": 90.0,
     "gce_constraints": {},
     "gce_allowed": None,
     "gce_maintenance": {},

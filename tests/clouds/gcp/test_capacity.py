@@ -61,6 +61,25 @@ def test_a_flex_start_machine_uses_no_reservation_and_is_not_restarted() -> None
     scheduling = properties["scheduling"]
     assert (scheduling["provisioning_model"], scheduling["automatic_restart"]) == ("FLEX_START", False)
     assert provider.quota("n1-standard-8", "t4", "flex-start") == "PREEMPTIBLE_NVIDIA_T4_GPUS"
+    assert instance(order(market="flex-start"), "m")["params"] == {"request_valid_for_duration": {"seconds": 1800}}
+    assert "params" not in instance(order(market="spot"), "m")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "gpu", "count", "sold"),
+    [
+        ("n1-standard-8", "t4", 1, False),
+        ("g4-standard-48", "rtx-pro-6000", 1, False),
+        ("g2-standard-4", "l4", 1, True),
+        ("a3-highgpu-1g", "h100", 1, True),
+    ],
+)
+def test_only_types_with_their_gpus_built_in_are_flex_start(instance_type: str, gpu: str, count: int, sold: bool) -> None:  # noqa: FBT001
+    given = {"cloud": "gcp", "instance_type": instance_type, "gpu": gpu, "gpu_count": count, "market": "flex-start"}
+    zone = next(zone for zones in provider.offered_in(instance_type, gpu).values() for zone in zones)
+    refusal = provider.refusal(GcpPlace.model_validate({**given, "zones": [zone]}), zone, gpu, count)
+    assert (refusal is None) is sold, refusal
+    assert refusal is None or "flex-start: GCP sells so the types whose GPUs are built in" in str(refusal)
 
 
 def test_a_flex_start_machine_runs_for_seven_days_at_most(tmp_path: Path) -> None:

@@ -48,14 +48,30 @@ def silent(_step: str) -> None:
 
 
 def an_order(
-    program: bytes = PROGRAM, *, name: str = "", identity: Any = None, os_login: bool = False, os: Any = ("ubuntu", "24.04"), **changed: Any
+    program: bytes = PROGRAM,
+    *,
+    name: str = "",
+    identity: Any = None,
+    os_login: bool = False,
+    os: Any = ("ubuntu", "24.04"),
+    market: Any = "on-demand",
+    **changed: Any,
 ) -> FleetOrder:
     name, launch = name or f"f{uuid.uuid4().hex[:8]}", uuid.uuid4().hex[:16]
     given = {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "zones": ZONES, "os_login": os_login}
     place = GcpPlace.model_validate({**given, "identity": identity or {"service_account": ACCOUNT}})
     deadline = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(hours=12)
     tags = {base.NAME_TAG: name, base.LAUNCH_TAG: launch, base.DEADLINE_TAG: deadline.isoformat(), base.OWNER_TAG: "a@example.com"}
-    more = {"name": name, "launch_id": launch, "zone": "", "deadline": deadline, "tags": {**tags, "team": "ai"}, "place": place, "os": os}
+    more = {
+        "name": name,
+        "launch_id": launch,
+        "zone": "",
+        "deadline": deadline,
+        "tags": {**tags, "team": "ai"},
+        "place": place,
+        "os": os,
+        "market": market,
+    }
     return FleetOrder(order(**more), f"b-{uuid.uuid4().hex[:12]}", "x/", hashlib.sha256(program).hexdigest(), **changed)
 
 
@@ -192,7 +208,7 @@ def test_the_name_of_another_fleet_is_taken(made: Made) -> None:
         made.fleet.ensure(an_order(name=made.name), 1, PROGRAM, on_step=silent)
 
 
-@pytest.mark.parametrize("changed", [{"identity": "none"}, {"os_login": True}])
+@pytest.mark.parametrize("changed", [{"identity": "none"}, {"os_login": True}, {"market": "flex-start"}])
 def test_a_place_whose_members_could_not_act_is_refused_before_any_call(made: Made, changed: dict[str, Any]) -> None:
     control.ask(made.rehearsal, "calls", method="DELETE")
     with pytest.raises(UsageError):

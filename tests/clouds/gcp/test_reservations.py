@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from provision.clouds import base
 from provision.clouds.gcp import permissions
 from provision.clouds.gcp.place import GcpPlace
-from provision.errors import CloudInvalidError, PermissionRefusedError
+from provision.errors import CapacityError, CloudInvalidError, PermissionRefusedError
 from tests.clouds.gcp.rig import ZONE, GcpRig
+from tests.waiting import LONG_S, until
 
 
 def place(*, market: str = "on-demand", **capacity: Any) -> GcpPlace:
@@ -61,11 +64,46 @@ def test_what_a_place_names_and_the_project_lacks_is_refused(rig: GcpRig) -> Non
         rig.cloud().launch(rig.order(place=place(placement_policy="close")).at(ZONE))
 
 
+def flexible(rig: GcpRig, **more: Any) -> base.Order:
+    return rig.order(**{"market": "flex-start", "instance_type": "g2-standard-4", "gpu": "l4", **more}).at(ZONE)
+
+
 def test_a_flex_start_machine_is_listed_as_one(rig: GcpRig) -> None:
-    order = rig.order(market="flex-start", place=place(market="flex-start")).at(ZONE)
+    order = flexible(rig)
     (machine,) = rig.cloud().launch(order)
     assert machine.market == "flex-start"
     assert [found.market for found in rig.cloud().find(order.name)] == ["flex-start"]
+
+
+def test_a_flex_start_machine_is_waited_for_until_its_zone_has_room(rig: GcpRig) -> None:
+    rig.set(gce_capacity={ZONE: 0})
+    order = flexible(rig)
+    with ThreadPoolExecutor(1) as beside:
+        launch = beside.submit(rig.cloud().launch, order)
+        until(lambda: [i.state for i in rig.cloud().find(order.name)] == ["pending"])
+        assert not launch.done()
+        rig.set(gce_capacity={})
+        (machine,) = launch.result(timeout=LONG_S)
+    assert rig.cloud().wait_running(machine, timeout_s=LONG_S).state == "running"
+
+
+def test_a_flex_start_machine_that_gets_no_room_in_its_time_is_gone_and_the_next_place_is_tried(
+    rig: GcpRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.set(gce_capacity={ZONE: 0}, gce_shortest_wait_s=0)
+    monkeypatch.setattr("provision.clouds.gcp.capacity.FLEX_START_WAITS_S", 1)
+    order = flexible(rig)
+    with pytest.raises(CapacityError):
+        rig.cloud().launch(order)
+    rig.set(gce_capacity={}, gce_shortest_wait_s=90)
+    assert rig.cloud().find(order.name) == []
+
+
+def test_flex_start_is_refused_of_n1_and_for_several_at_once(rig: GcpRig) -> None:
+    with pytest.raises(CloudInvalidError, match="not compatible"):
+        rig.cloud().launch(flexible(rig, instance_type="n1-standard-8", gpu="t4"))
+    with pytest.raises(CloudInvalidError, match="one at a time"):
+        rig.cloud().launch(flexible(rig, count=2))
 
 
 @pytest.mark.parametrize(

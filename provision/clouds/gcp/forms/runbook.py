@@ -6,6 +6,7 @@ from typing import Any, Final
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject
 from provision.clouds.gcp import first_boot, identity, requests
+from provision.clouds.gcp.capacity import FLEX_START_WAITS_S
 from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, written_file
 
 TOOLS: Final = "`gcloud` (528 or newer)"
@@ -126,6 +127,8 @@ def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
         yield from ("--termination-time", scheduling["termination_time"])
     else:
         yield from ("--max-run-duration", f"{scheduling['max_run_duration']['seconds']}s")
+    if scheduling["provisioning_model"] == "FLEX_START":
+        yield from ("--request-valid-for-duration", f"{FLEX_START_WAITS_S}s")
     yield from _disks(gcp)
     kind = f",nic-type={nic['nic_type']}" if "nic_type" in nic else ""
     where = f"subnet={gcp.subnet}" if gcp.subnet else f"network={nic['network'].rpartition('/')[2]}"
