@@ -123,6 +123,13 @@ class GcpProjectApi(Struct):
         check_shape(answer, GoogleAnswer)
         return answer
 
+    def lacking(self, wanted: Sequence[str]) -> list[str]:
+        """Those of the permissions that the caller does not have in the project; asking needs none."""
+        path = f"/v3/projects/{self.project}:testIamPermissions"
+        action = "resourcemanager.projects.testIamPermissions"
+        answer = self.ask("cloudresourcemanager", "POST", path, action, body={"permissions": list(wanted)})
+        return sorted(set(wanted) - set(answer.get("permissions", [])))
+
     def caller(self) -> str:
         """The address of the account that asks: a service account's own, or what Google says of a person's token.
 

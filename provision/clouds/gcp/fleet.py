@@ -16,10 +16,7 @@ from provision.clouds.gcp.errors import AlreadyThereError, GoneError
 from provision.clouds.gcp.waves import Roll, templates_of
 from provision.clouds.refusals import RollUnderWayError
 from provision.concurrent import at_once
-from provision.errors import (
-    CloudInvalidError,
-    CloudUnsupportedError,
-)
+from provision.errors import CloudError, CloudInvalidError, CloudUnsupportedError, PermissionRefusedError
 
 _MADE_S: Final = 600.0
 _TOLD: Final = 5
@@ -43,6 +40,7 @@ class GcpFleet:
         machine = order.machine
         requests.check_limit(machine.deadline)
         template = self._template(order)
+        self._check()
         on_step("putting the members' program into the store")
         store.put_once(self._api, order.bucket, f"{order.prefix}bundles/{order.digest}", program)
         on_step("making the firewall rules, the instance template and the health check")
@@ -58,6 +56,24 @@ class GcpFleet:
             if shown is not None and (tags := tags_of_firewall(shown)).get(base.LAUNCH_TAG) != machine.launch_id:
                 raise taken(machine.name, f"instance group {body['name']} in {self._region}", tags)
             self.size(machine.name, size)
+
+    def _check(self) -> None:
+        """Ask whether the caller may make groups, before anything is made. Where Google does not say it, the calls themselves do.
+
+        What may be granted on the bucket or the service account is not asked for.
+
+        Raises:
+            PermissionRefusedError: the project does not let the caller do all of it.
+        """
+        try:
+            missing = self._api.lacking([each for each in fleet_requests.FLEETS if each.startswith("compute.")])
+        except CloudError:  # the API of the Resource Manager may be off, and the names of the permissions are from memory
+            return
+        if missing:
+            msg = f"GCP refuses {' and '.join(missing)} to these credentials, and nothing was made"
+            raise PermissionRefusedError(
+                msg, hint="ask whoever owns the project; `gpuprov fleet plan` prints all permissions that a fleet needs"
+            )
 
     def _template(self, order: FleetOrder) -> dict[str, Any]:
         return fleet_requests.template(order, self._region, self._api.access.machine_endpoint_url)

@@ -39,7 +39,7 @@ RestartSec=10
 WantedBy=multi-user.target
 """
 # From memory, as is that a group's machines are made by Google's own service agent, with its rights.
-_FLEETS: Final = (
+FLEETS: Final = (
     *(f"compute.healthChecks.{verb}" for verb in ("create", "delete", "get", "useReadOnly")),
     *(f"compute.instanceGroupManagers.{verb}" for verb in ("create", "delete", "get", "update")),
     *(f"compute.instanceTemplates.{verb}" for verb in ("create", "delete", "get", "list", "useReadOnly")),
@@ -221,4 +221,4 @@ def member_policy(order: FleetOrder) -> dict[str, Any]:
 
 def caller_policy(order: FleetOrder) -> dict[str, Any]:
     """What whoever runs `gpuprov fleet` needs, in the form of a custom role: what one machine needs, and the template, group and store."""
-    return {"includedPermissions": sorted({*permissions(order.machine), *_FLEETS})}
+    return {"includedPermissions": sorted({*permissions(order.machine), *FLEETS})}

@@ -71,9 +71,7 @@ def examine(api: GcpProjectApi, order: base.Order) -> base.Answer:
 def _check(api: GcpProjectApi, order: base.Order) -> None:
     """Ask which of the permissions the caller has: without them the machine would refuse the key once it runs, and give no reason."""
     wanted = [*identity.OS_LOGIN, *(identity.ACTIONS[1:] if identity.of(order) else ())]
-    path = f"/v3/projects/{api.project}:testIamPermissions"
-    answer = api.ask("cloudresourcemanager", "POST", path, "resourcemanager.projects.testIamPermissions", body={"permissions": wanted})
-    missing = sorted(set(wanted) - set(answer.get("permissions", [])))
+    missing = api.lacking(wanted)
     if missing:
         msg = f"GCP refuses {' and '.join(missing)} to these credentials, without which OS Login lets nobody in who can become root"
         hint = "ask whoever owns the project for roles/compute.osAdminLogin" + (

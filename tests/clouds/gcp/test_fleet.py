@@ -418,6 +418,16 @@ def test_the_second_up_finds_its_program_whatever_the_store_looks_at_first(made:
             store.put_once(made.api, made.order.bucket, other, OTHER)
 
 
+@pytest.mark.parametrize("lacking", [each for each in fleet_requests.FLEETS if each.startswith("compute.")])
+def test_without_a_permission_of_groups_nothing_is_made(made: Made, lacking: str) -> None:
+    allowed = fleet.plan(made.order, REGION).caller["includedPermissions"]
+    made.set(gce_allowed=[each for each in allowed if each != lacking])
+    control.ask(made.rehearsal, "calls", method="DELETE")
+    with pytest.raises(PermissionRefusedError, match=lacking):
+        made.ensure(1)
+    assert [row["action"] for row in control.ask(made.rehearsal, "calls")] == ["cloudresourcemanager.projects.testIamPermissions"]
+
+
 class Poster:
     """A member that posts, with the token of its machine."""
 
