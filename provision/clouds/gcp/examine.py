@@ -1,5 +1,6 @@
 """What GCP says before a launch: reads only, all at the same time."""
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from provision.clouds.gcp.place import capacity_of
 from provision.concurrent import at_once
 from provision.errors import CapacityError, CloudError, ImageNotFoundError, PermissionRefusedError
 
+_EITHER_QUOTA: Final = dt.timedelta(days=7)
 _POLICY_VERSION: Final = 3  # the only one that shows bindings with conditions: `GetPolicyOptions` in Google's document
 
 
@@ -97,15 +99,25 @@ def usage_of(api: GcpProjectApi, metric: str, region: str) -> tuple[float, float
 
 
 def _quota(api: GcpProjectApi, order: base.Order, region: str) -> base.Answer:
-    """Compare what is needed with limit and use, in GPUs: the model's quota in the region, and the quota over all regions."""
+    """Compare what is needed with limit and use, in GPUs: the model's quota in the region, and the quota over all regions.
+
+    A machine that is deleted within seven days "can consume either preemptible or standard allocation quotas", and no page says when which:
+    docs.cloud.google.com/compute/docs/instances/limit-vm-runtime. Where only the other one has room, it is not known.
+    """
     quotas = _quotas(api, region)
     metric = data.quota(order.gpu, order.market)
     needed = order.gpu_count * order.count
     rows = [(name, *quotas[name]) for name in (metric, data.gcp().quotas.all_regions) if name in quotas]
     if not rows:
         return base.Answer("quota", holds=None, said=f"the catalog does not know which quota {order.gpu} counts against")
-    holds = all(usage + needed <= limit for _, limit, usage in rows)
+    holds: bool | None = all(usage + needed <= limit for _, limit, usage in rows)
     uses = " and ".join(f"{usage:g} of {limit:g} used ({name})" for name, limit, usage in rows)
+    either = order.market == "on-demand" and order.deadline - dt.datetime.now(dt.UTC) <= _EITHER_QUOTA
+    other = data.quota(order.gpu, "spot") if either else None
+    if other in quotas:
+        limit, usage = quotas[other]
+        holds = holds or (None if usage + needed <= limit else False)
+        uses += f", or as it ends within {_EITHER_QUOTA.days} days {usage:g} of {limit:g} used ({other})"
     return base.Answer("quota", holds=holds, said=f"{needed} GPUs needed, {uses}")
 
 

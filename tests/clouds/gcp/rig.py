@@ -100,7 +100,7 @@ class GcpRig(Rig):
         self.set(gce_capacity={zone: count + here[zone] for zone, count in left.items()})
 
     def no_quota(self) -> None:
-        self.set(gce_quota={REGION: {"NVIDIA_T4_GPUS": 0}})
+        self.set(gce_quota={REGION: {"NVIDIA_T4_GPUS": 0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 0}})
 
     def fail(self, how: Failure) -> None:
         self.faults({"action": MAKING, **FAULTS[how]})

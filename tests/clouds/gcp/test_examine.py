@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from provision.clouds.gcp import examine
 from provision.errors import QuotaExceededError
+from provision.structs import replace
 from tests.clouds.gcp.orders import order
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
 from tests.clouds.gcp.scripted import ScriptedProject
@@ -25,8 +27,16 @@ def test_a_quota_is_told_with_limit_and_use(rig: GcpRig) -> None:
     assert "NVIDIA_T4_GPUS" in caught.value.message
     assert "limit 1, 1 in use" in caught.value.message
     answers = {a.about: a for a in cloud.examine(rig.order().at(ZONE))}
-    assert answers["quota"].holds is False
+    assert answers["quota"].holds is None  # Google may count a machine that ends so soon against the other one
     assert "1 of 1 used (NVIDIA_T4_GPUS)" in answers["quota"].said
+    assert "or as it ends within 7 days 0 of 1000 used (PREEMPTIBLE_NVIDIA_T4_GPUS)" in answers["quota"].said
+    rig.set(gce_quota={REGION: {"NVIDIA_T4_GPUS": 1, "PREEMPTIBLE_NVIDIA_T4_GPUS": 0}})
+    soon = rig.order().at(ZONE)
+    late = replace(soon, deadline=dt.datetime.now(dt.UTC) + dt.timedelta(days=8))
+    for asked in (soon, late):
+        answers = {a.about: a for a in cloud.examine(asked)}
+        assert answers["quota"].holds is False
+        assert ("PREEMPTIBLE" in answers["quota"].said) is (asked is soon)
 
 
 def test_examine_says_what_is_not_there(rig: GcpRig) -> None:
