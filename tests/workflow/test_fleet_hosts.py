@@ -81,6 +81,21 @@ def test_members_that_crash_come_again_with_evidence_of_their_own(call: Call, wo
     assert call("fleet", "down", "ff", "--yes")[0] == 0
 
 
+def test_a_member_whose_image_has_no_cloud_init_runs_its_program(call: Call, words: tuple[str, ...], tmp_path: Path) -> None:
+    path, program = Path(words[2]), tmp_path / "proves"
+    path.write_text(path.read_text().replace('  name: ubuntu\n  version: "24.04"', '  name: debian\n  version: "12"'))
+    program.write_text("#!/bin/sh\nsystemctl is-active google-startup-scripts.service; command -v cloud-init || echo none\n")
+    code, _, err = call(*words, "--count", "1", "--program", str(program))
+    assert code == 0, err
+    (member,) = steady(call, 1).values()
+    assert member["doubt"] == ""
+    session = Session.open()
+    _, record, planned = known(session, "ff")
+    (posted,) = connected(session, record, planned).evidence(order_of(record, planned))
+    assert posted.content["output"].split()[1:] == ["none"], posted.content
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
+
+
 def test_a_bundle_that_always_fails_never_serves_and_its_evidence_says_why(call: Call, words: tuple[str, ...]) -> None:
     """Nobody runs the proxy of the profile, and there is less room than it wants: each member fails at a task, and then says all of it."""
     path = Path(words[2])
