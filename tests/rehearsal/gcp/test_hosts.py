@@ -86,6 +86,16 @@ def test_an_image_of_debian_ignores_user_data_and_runs_the_startup_script_at_eac
     )
     hosts.done(hosts.instances.start_unary(project=hosts.project, zone=ZONE, instance="gpu-2"))
     assert run(f"{ended} cat /etc/told").split() == ["from-script", "from-script"]
+    # A machine of an image that was made of it has no cloud-init either.
+    hosts.done(
+        hosts.instances.stop_unary(c.StopInstanceRequest(project=hosts.project, zone=ZONE, instance="gpu-2", discard_local_ssd=True))
+    )
+    disk = hosts.get("gpu-2").disks[0].source
+    hosts.done(hosts.client("ImagesClient").insert_unary(project=hosts.project, image_resource=c.Image(name="baked", source_disk=disk)))
+    (tmp_path / "other").mkdir()
+    other = Shell(hosts, "gpu-3", tmp_path / "other")
+    other.insert("global/images/baked", {"user-data": TOLD, "startup-script": script})
+    assert other(f"{ended} cat /etc/told; command -v cloud-init || echo none").split() == ["from-script"] * 3 + ["none"]
 
 
 def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce, tmp_path: Path) -> None:
