@@ -24,7 +24,7 @@ from provision.rehearsal.control import Rehearsal
 from provision.render import render
 from provision.structs import replace
 
-from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS
+from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile, subject
 from .hands import Hands, blocks
 from .made import Made, rows
 
@@ -66,6 +66,22 @@ def test_a_shell_takes_it_as_it_stands(case: str, shell: str, tmp_path: Path) ->
     assert first == ["ssh", "-o", "StrictHostKeyChecking=yes", "ubuntu@203.0.113.9", "cloud-init status --wait"]
     ansible = next(call for call in person.calls() if call[0] == "ansible-playbook")
     assert ansible[1:3] == ["-i", "203.0.113.9,"]
+
+
+def test_where_images_have_no_cloud_init_a_script_is_sent_and_the_boot_awaited(tmp_path: Path) -> None:
+    asked = subject("gcp", asked=profile(os={"name": "debian", "version": "12"}), given=GIVEN)
+    text = render("runbook", asked)["runbook.md"].decode()
+    person = Hands(tmp_path / "hands")
+    (person.folder / f"{asked.profile}-ansible").mkdir()
+    person.paste("\n".join(blocks(text)))
+    script = render("cloud-init", asked)["user-data.yml"]
+    assert (person.folder / "startup-script.sh").read_bytes() == script
+    assert script.startswith(b"#!/bin/sh\n")
+    create = next(call for call in person.calls() if call[:4] == ["gcloud", "compute", "instances", "create"])
+    assert "startup-script=startup-script.sh" in create[create.index("--metadata-from-file") + 1]
+    assert not any("user-data" in word for word in create)
+    first = next(call for call in person.calls() if call[0] == "ssh")
+    assert first[-1] == "systemctl is-system-running --wait"
 
 
 @pytest.mark.parametrize("case", [name for name in SUBJECTS if name.startswith("aws")])
