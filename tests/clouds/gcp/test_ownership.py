@@ -268,7 +268,7 @@ def test_machines_go_before_what_they_hold_and_each_from_its_own_place(project: 
         ("Disks", "delete_unary", "compute.disks.delete", {"where": "a", "zone": "a", "disk": "disk"}),
         ("Firewalls", "delete_unary", "compute.firewalls.delete", {"where": "global", "firewall": TAG}),
     ]
-    assert {seconds for *_, seconds in project.waited} == {300.0}
+    assert {seconds for *_, seconds in project.waited} == {1200.0}
 
 
 def test_what_is_gone_already_is_no_error_and_a_disk_that_ended_with_its_machine_counts_as_removed() -> None:
@@ -353,7 +353,7 @@ def test_a_group_goes_before_all_and_is_waited_for_longer_and_what_it_uses_goes_
     ]
     where = {"where": "asia-east2", "region": "asia-east2", "instance_group_manager": "gpuprov-train"}
     assert project.sent[0][2:] == ("compute.instanceGroupManagers.delete", where)
-    assert [seconds for *_, seconds in project.waited] == [1800.0] + [300.0] * 5
+    assert [seconds for *_, seconds in project.waited] == [3600.0] + [1200.0] * 5
 
 
 @pytest.mark.parametrize(
