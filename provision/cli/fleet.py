@@ -25,6 +25,10 @@ _MOST: Final = 1000
 _NAME: Final = click.argument("name", metavar="NAME")
 _WIDEST: Final = 2_000  # what a member says of itself is no more than text
 _SIZE: Final = click.IntRange(0, _MOST)
+_UNTOLD: Final = (
+    "no member posted why, so the store refuses them: compare their role, the bucket and its key with `gpuprov fleet plan`, and see the "
+    "console of a member"
+)
 
 
 _RUNS: Final[Callable[[Any], Any]] = options.file_option(
@@ -176,7 +180,8 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
     lines = [f"fleet {record.name} in {record.region}: {serving} of {view.size} serve, version {view.version}, {deadline}"]
     image = f"the baked image {record.baked}" if record.baked else "the base image"
     lines += [f"members start from {image}{f'; {found.image}' if found.image else ''}"] if record.baked or found.image else []
-    lines += ["it launches no more: too many members failed; see the evidence, then `gpuprov fleet roll`"] if view.halted else []
+    why = "too many members failed; see the evidence" if found.failed else _UNTOLD
+    lines += [f"it launches no more: {why}, then `gpuprov fleet roll`"] if view.halted else []
     lines += [f"last roll: {view.roll} {view.roll_percent} % {view.roll_reason}".rstrip()] if view.roll else []
     lines += [f"a launch failed: {words}" for words in view.failures]
     lines += [_failure_line(row) for row in found.failed]

@@ -116,6 +116,7 @@ class Order:
         host_key: the OpenSSH private key that the machines show first, where the cloud has no channel to read theirs over; empty elsewhere.
         baked: the id of an image of ours that the machines start from, instead of every other one; empty for none.
         downloads: what the machines download at their first boot; None for nothing.
+        store: where a fleet of the profile would keep its programs, as SCHEME://BUCKET/PREFIX; empty without one at this cloud.
         had: the ids of the launch's machines that the journal knows at this cloud; with `look_until`, for a cloud without tokens.
         look_until: until when machines of an earlier client's unfinished attempt may still appear; None if there is no such attempt.
     """
@@ -147,6 +148,7 @@ class Order:
     host_key: str = field(default="", repr=False)
     baked: str = ""
     downloads: Downloads | None = None
+    store: str = ""
     had: tuple[str, ...] = field(default=(), compare=False)
     look_until: dt.datetime | None = field(default=None, compare=False)
 
@@ -309,7 +311,7 @@ class Answer(Struct):
 
     Attributes:
         about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key`,
-            `image-key`, `identity`, `os-login` or `baked-image`.
+            `image-key`, `identity`, `os-login`, `store` or `baked-image`.
         holds: None when it could not be asked; `said` is then the reason.
         authority: about `identity`, what the machine may do where that could be read; else None.
     """

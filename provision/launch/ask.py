@@ -1,11 +1,13 @@
 """Ask the clouds about a plan before it is launched. The questions change nothing and cost nothing."""
 
+from provision import clouds
 from provision.clouds.base import Answer, Cloud, Order
 from provision.concurrent import at_once
 from provision.errors import CloudError
 from provision.launch.baked import found, recipe_of
 from provision.launch.ours import Ours
 from provision.launch.plan import Plan, PlannedPlace, draft_order
+from provision.structs import replace
 
 
 def ask_clouds(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]:
@@ -18,7 +20,9 @@ def ask_clouds(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]
 
     def ask(place: PlannedPlace) -> tuple[Answer, ...]:
         ours.on_step(f"asking {place.cloud} about {place}")
-        draft = draft_order(plan.profile, plan.profile_sha256, plan.name, place)
+        stored = plan.profile.fleet.store if plan.profile.fleet else ""
+        kept = stored if clouds.fleet_stores([place.cloud]).get(stored.partition("://")[0]) else ""
+        draft = replace(draft_order(plan.profile, plan.profile_sha256, plan.name, place), store=kept)
         try:
             handle = ours.handle((place.cloud, place.region))
             return (*handle.examine(draft), *_baked(handle, draft, plan))

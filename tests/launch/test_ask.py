@@ -11,6 +11,8 @@ from provision.errors import CloudUnreachableError, ImageNotFoundError
 from provision.launch.ask import ask_clouds
 from provision.launch.baked import recipe_of
 from provision.launch.plan import Plan, draft_order
+from provision.profile.model import FleetSettings
+from provision.structs import replace
 from tests.launch.memory import Memory
 from tests.launch.test_baked import BASE, Bakery, BakingCloud, image
 from tests.launch.test_plan import AWS, planned
@@ -35,6 +37,15 @@ def test_a_place_over_the_limit_is_not_asked_about() -> None:
     plan, memory = planned(AWS, limit=0.6), Memory()
     assert [place.region for place in ask_clouds(plan, memory.ours())] == ["us-east-1"]
     assert THERE not in memory
+
+
+@pytest.mark.parametrize(("store", "asked"), [("s3://bucket/x", "s3://bucket/x"), ("gs://bucket/x", "")])
+def test_a_cloud_is_asked_about_the_store_of_its_own_kind(store: str, asked: str) -> None:
+    plan, memory = planned(AWS), Memory()
+    plan = replace(plan, profile=plan.profile.model_copy(update={"fleet": FleetSettings(store=store)}))
+    memory[HERE].answers = []
+    ask_clouds(plan, memory.ours())
+    assert {order.store for _, order in memory[HERE].asked} == {asked}
 
 
 # --- whether an image of ours is current --------------------------------------------------------------------------------

@@ -110,3 +110,21 @@ def test_a_fleet_that_was_extended_outlives_its_first_deadline_and_ends_at_the_s
     assert call("fleet", "status", "ff")[0] == 3
     assert (groups.sizes(), groups.one()["MaxSize"], machines(groups)) == ([0], 0, [])
     assert len(groups.groups.describe_scaling_activities(AutoScalingGroupName="gpuprov-ff")["Activities"]) == launched
+
+
+def test_launches_that_stopped_without_a_word_of_a_member_are_no_failed_program(
+    groups: AwsGroups, call: Call, words: tuple[str, ...]
+) -> None:
+    call(*words)
+    groups.groups.suspend_processes(AutoScalingGroupName="gpuprov-ff", ScalingProcesses=["Launch"])
+    code, out, _ = call("fleet", "status", "ff")
+    assert (code, "it launches no more: no member posted why, so the store refuses them" in out) == (3, True), out
+
+
+def test_a_bucket_that_is_not_there_ends_up_before_anything_is_made(
+    cloud: Rehearsal, groups: AwsGroups, call: Call, words: tuple[str, ...]
+) -> None:
+    control.ask(cloud, "settings", method="PUT", body={"missing": ["a-store"]})
+    code, _, err = call(*words)
+    assert (code, "there is no bucket a-store" in err) == (4, True), err
+    assert (groups.left(), groups.all()) == ([], [])

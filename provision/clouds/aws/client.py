@@ -19,6 +19,7 @@ from provision.clouds.received import Received
 
 _ERRORS: Final = 301  # from this status on botocore parses an error
 _SERVER_ERRORS: Final = 500
+_IDS: Final = ("x-amzn-requestid", "x-amz-request-id")  # headers that AWS names a request with
 _BEGINNING: Final = 500  # bytes of a body, in which its root is
 _TYPES: Final[dict[str, Any]] = {
     "structure": dict,
@@ -106,8 +107,9 @@ def _parsed(parse: Any, response: dict[str, Any], shape: Any) -> dict[str, Any]:
         code = "" if modeled else parsed["Error"]["Code"]
     except (parsers.ResponseParserError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise NotOfAwsError(what=f"{type(error).__name__}: {error}"[:300]) from error
-    # Where a body says nothing botocore puts the status in the place of a code.
-    if not modeled and (not code or (code == str(status) and status < _SERVER_ERRORS)):
+    # Where a body says nothing botocore puts the status in the place of a code. S3 answers HEAD without a body, under an id of its own.
+    headed = not response["body"] and any(name in response["headers"] for name in _IDS)
+    if not modeled and not headed and (not code or (code == str(status) and status < _SERVER_ERRORS)):
         raise NotOfAwsError(what=f"HTTP {status} without a code")
     return parsed
 
@@ -123,7 +125,7 @@ def _only_awss(operation_model: Any, response_dict: dict[str, Any], **_: Any) ->
     if operation_model.service_model.resolved_protocol in {"ec2", "query"}:
         own = f"<{operation_model.name}Response".encode() in response_dict["body"][:_BEGINNING]
     else:
-        own = any(name in response_dict["headers"] for name in ("x-amzn-requestid", "x-amz-request-id"))
+        own = any(name in response_dict["headers"] for name in _IDS)
     if not own:
         raise NotOfAwsError(what=f"HTTP {response_dict['status_code']} without AWS's name of the call")
 

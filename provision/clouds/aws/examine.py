@@ -7,7 +7,7 @@ from operator import call
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import data, disk_key, guardrails, identity, reservations
+from provision.clouds.aws import data, disk_key, guardrails, identity, reservations, store
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
@@ -53,6 +53,9 @@ def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[ba
     for about, key in zip(("disk-key", "image-key"), disk_key.by_use(order, api.region), strict=True):
         if key is not None:
             questions[about] = functools.partial(_disk_key, api, key, about)
+
+    if order.store:
+        questions["store"] = lambda: store.examine(api, order)
 
     given = identity.of(order)
     if given is not None:

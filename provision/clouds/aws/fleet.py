@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from provision.canonical import digest as canonical_digest
 from provision.clouds import base
-from provision.clouds.aws import firewall, fleet_requests, removal, reservations
+from provision.clouds.aws import firewall, fleet_requests, removal, reservations, store
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
+from provision.clouds.aws.image_choice import Ami
 from provision.clouds.aws.images import Images
 from provision.clouds.aws.permissions import parameters_of
 from provision.clouds.aws.requests import resource_name
@@ -48,12 +49,13 @@ class AwsFleet:
     def ensure(self, order: FleetOrder, size: int, program: bytes, *, on_step: base.Step) -> None:
         """Make the group of an order, its deadline first, and give it its size."""
         fleet_requests.role_of(order.machine)
+        stored = self._stored(order)
         image = self._images.of(order.machine)
         on_step("putting the members' program into the store")
         self._publish(order, program)
         on_step("making the security group and the launch template")
         security = firewall.ensure_group(self._api, order.machine)
-        data = self._data(order, image.id, image.root_device, security)
+        data = self._data(order, image, security, stored)
         template_id = self._template(order, data)
         on_step("making the Auto Scaling group, its deadline and its size")
         self._group(order, template_id)
@@ -61,15 +63,18 @@ class AwsFleet:
             self._groups.put_scheduled_update_group_action(**fleet_requests.deadline(order))
         self.size(order.machine.name, size)
 
-    def _data(self, order: FleetOrder, image: str, root: str, security: str) -> dict[str, Any]:
-        endpoint = self._api.access.machine_endpoint_url
-        return fleet_requests.template_data(order, self._api.region, image=image, root=root, group=security, endpoint=endpoint)
+    def _data(self, order: FleetOrder, image: Ami, security: str, stored: str) -> dict[str, Any]:
+        endpoint, found = self._api.access.machine_endpoint_url, {"image": image.id, "root": image.root_device, "group": security}
+        return fleet_requests.template_data(order, self._api.region, **found, endpoint=endpoint, store_region=stored)
+
+    def _stored(self, order: FleetOrder) -> str:
+        return store.region_of(self._api, order.bucket, f"{order.prefix}evidence/{order.machine.name}/")
 
     def _publish(self, order: FleetOrder, program: bytes) -> None:
         key = f"{order.prefix}bundles/{order.digest}"
         with cloud_errors("s3:PutObject", self._api.region):
-            store, once = self._api.client("s3"), {"IfNoneMatch": "*"}
-            unless_refused(lambda: store.put_object(Bucket=order.bucket, Key=key, Body=program, **once), "PreconditionFailed")
+            objects, once = self._api.client("s3"), {"IfNoneMatch": "*"}
+            unless_refused(lambda: objects.put_object(Bucket=order.bucket, Key=key, Body=program, **once), "PreconditionFailed")
 
     def _template(self, order: FleetOrder, data: dict[str, Any]) -> str:
         name = resource_name(order.machine)
@@ -187,15 +192,15 @@ class AwsFleet:
 
     def evidence(self, order: FleetOrder) -> Sequence[PostedEvidence]:
         """What members posted, each under the instance that AWS put into its prefix."""
-        start, store = f"{order.prefix}evidence/{order.machine.name}/", self._api.client("s3")
+        start, objects = f"{order.prefix}evidence/{order.machine.name}/", self._api.client("s3")
         with cloud_errors("s3:ListBucket", self._api.region):
-            pages = store.get_paginator("list_objects_v2").paginate(Bucket=order.bucket, Prefix=start)
+            pages = objects.get_paginator("list_objects_v2").paginate(Bucket=order.bucket, Prefix=start)
             rows = (row for page in pages for row in page.get("Contents", []) if row["Size"] <= MOST_EVIDENCE)
             names = newest((row["Key"].removeprefix(start), row["LastModified"].isoformat(), row["Size"]) for row in rows)
 
         def read(name: str) -> bytes:
             with cloud_errors("s3:GetObject", self._api.region):
-                return bytes(store.get_object(Bucket=order.bucket, Key=start + name)["Body"].read(MOST_EVIDENCE))
+                return bytes(objects.get_object(Bucket=order.bucket, Key=start + name)["Body"].read(MOST_EVIDENCE))
 
         def posted(name: str, raw: bytes) -> PostedEvidence:
             member, _, rest = name.partition("/")
@@ -209,13 +214,13 @@ class AwsFleet:
         Raises:
             RollUnderWayError: AWS takes one refresh at a time, and one to another version is under way.
         """
-        name, image = order.machine.name, self._images.of(order.machine)
+        name, stored, image = order.machine.name, self._stored(order), self._images.of(order.machine)
         self._publish(order, program)
         security = firewall.ensure_group(self._api, order.machine)
         with cloud_errors("ec2:DescribeLaunchTemplateVersions", self._api.region):
             pages = self._api.ec2.get_paginator("describe_launch_template_versions").paginate(LaunchTemplateName=f"gpuprov-{name}")
             versions = [row for page in pages for row in page["LaunchTemplateVersions"]]
-        data = self._data(order, image.id, image.root_device, security)
+        data = self._data(order, image, security, stored)
         described = f"{order.digest} {canonical_digest(data)[:16]}"
         found = next((row for row in versions if row.get("VersionDescription") == described), None)
         running, wanted = self._running(name), str(found["VersionNumber"]) if found else ""

@@ -57,8 +57,8 @@ def role_of(order: base.Order) -> identity.InstanceProfile:
     return found
 
 
-def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
-    """The first boot of a member, without a timer: the deadline is the group's.
+def user_data(order: FleetOrder, region: str, endpoint: str | None, store_region: str = "") -> str:
+    """The first boot of a member, without a timer: the deadline is the group's. Where the bucket's region is not given, it is the same one.
 
     Raises:
         CloudUnsupportedError: it is larger than EC2 takes.
@@ -69,6 +69,7 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
         "group": resource_name(order.machine),
         "hook": HOOK,
         "region": region,
+        "store_region": store_region or region,
         "bucket": order.bucket,
         "prefix": order.prefix,
         "digest": order.digest,
@@ -103,13 +104,15 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
     return text
 
 
-def template_data(order: FleetOrder, region: str, *, image: str, root: str, group: str, endpoint: str | None) -> dict[str, Any]:
+def template_data(
+    order: FleetOrder, region: str, *, image: str, root: str, group: str, endpoint: str | None, store_region: str = ""
+) -> dict[str, Any]:
     """LaunchTemplateData: what RunInstances would get for one machine, but for its number, its token and its first boot."""
     data = run_instances(order.machine, region, group, root)
     if data.get("Placement", {}).pop("AvailabilityZone", "") and not data["Placement"]:
         del data["Placement"]
     data = {name: value for name, value in data.items() if name not in DIFFERS}
-    encoded = base64.b64encode(user_data(order, region, endpoint).encode()).decode()
+    encoded = base64.b64encode(user_data(order, region, endpoint, store_region).encode()).decode()
     return {**data, "ImageId": image, "UserData": encoded, "IamInstanceProfile": {"Name": role_of(order.machine).instance_profile}}
 
 
@@ -196,6 +199,8 @@ def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:
         {"Sid": "Post", "Action": ["s3:PutObject"], "Resource": posts},
         {"Sid": "CountFailures", "Action": ["s3:ListBucket"], "Resource": [f"arn:{part}:s3:::{order.bucket}"], "Condition": listed},
         {"Sid": "OwnGroup", "Action": [f"autoscaling:{name}" for name in own], "Resource": [own_group]},
+        # Describing cannot be narrowed: docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
+        {"Sid": "AskAboutRolls", "Action": ["autoscaling:DescribeInstanceRefreshes"], "Resource": ["*"]},
     ]
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement} for statement in statements]}
 

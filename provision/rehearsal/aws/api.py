@@ -47,10 +47,12 @@ class AwsApi:
         fields = {key: call.params[key] for key in _LOGGED if key in call.params}
         with self._traffic.record(action=call.action, region=call.region, **fields) as log:
             fault = self._traffic.faults.next_for(call.action, call.region, call.params)
-            fault = fault or self._unsigned(environ, body) or self._refusal(call, signatures.key_id_of(environ))
-            holder = self._metadata.holder(signatures.key_id_of(environ)) if call.action == "GetCallerIdentity" else None
-            if fault is None and call.service == "s3" and signatures.key_id_of(environ) == OWNERS_KEY:
-                buckets.ensure(call)
+            key_id = signatures.key_id_of(environ)
+            fault = fault or self._unsigned(environ, body)
+            if fault is None and call.service == "s3" and key_id == OWNERS_KEY:
+                buckets.ensure(call, self._settings.missing)
+            fault = fault or buckets.moved(call) or self._refusal(call, key_id)
+            holder = self._metadata.holder(key_id) if call.action == "GetCallerIdentity" else None
             if fault is None and holder:
                 return _identified(metadata.identity(*holder), log)(environ, start)
             if fault is None and environ.get("HTTP_X_AMZ_TARGET", "").startswith(pricelist.TARGET):
@@ -122,7 +124,8 @@ def _error(fault: Fault, call: AwsCall, *, json_protocol: bool) -> Response:
         return Response(json.dumps({"__type": fault.code, "message": message}), fault.http, content_type="application/x-amz-json-1.1")
     if call.service == "s3":
         words = f"<Error><Code>{fault.code}</Code><Message>{html.escape(message, quote=False)}</Message></Error>"
-        return Response(words, fault.http, content_type="application/xml")
+        headers = {"x-amz-request-id": str(uuid.uuid4()), **buckets.region_of(call)}
+        return Response(words, fault.http, headers, content_type="application/xml")
     return Response(error_xml(fault.code, html.escape(message, quote=False)), fault.http, content_type="text/xml")
 
 

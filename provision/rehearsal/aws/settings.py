@@ -42,7 +42,8 @@ class AwsSettings(MutableStruct):
     image_failure: str = ""  # why images that are made from now on end as failed; empty where they become available
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None
-    # what the account does not have although a request names it, as the request does: keys of KMS, instance profiles; it has all others
+    # what the account does not have although a request names it, as the request does: keys of KMS, instance profiles, buckets; it has all
+    # others
     missing: list[str] = field(default_factory=list)
     # the account's Allowed AMIs: `state` is `enabled` or `audit-mode`, `owners` are the account ids whose images it allows
     allowed_amis: dict[str, Any] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import random
 import threading
@@ -21,8 +23,10 @@ import yaml
 from provision.clouds.aws import fleet, fleet_requests
 from provision.clouds.aws.client import client
 from provision.clouds.aws.onhost import member as onhost
+from provision.clouds.fleet import Waves
 from provision.rehearsal import control
-from tests.clouds.aws.test_fleet import REGION, Made, made
+from provision.structs import replace
+from tests.clouds.aws.test_fleet import REGION, Made, made, silent
 from tests.rehearsal.aws.machine import Machine
 from tests.waiting import until
 
@@ -63,7 +67,8 @@ class Member:
         self.made, self.instance, self.folder, self.patch = made, instance, folder / instance, patch
         self.time, self.console = Played(made), list[str]()
         self.folder.mkdir()
-        document = yaml.safe_load(fleet_requests.user_data(made.order, REGION, made.access.machine_endpoint_url))
+        given = made.aws.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"]["Value"]
+        document = yaml.safe_load(base64.b64decode(given))
         (self.folder / "member.json").write_text(document["write_files"][0]["content"])
         self.address = Machine(made.aws, made.access, instance).address
 
@@ -232,6 +237,111 @@ def test_a_store_that_stays_down_ends_with_abandon_and_the_reason_on_the_console
     assert calls["CompleteLifecycleAction"] == 1
     until(lambda: "Cancelled" in activities(made))
     assert serving(made) == []
+
+
+# --- a store that refuses its members, while it takes all from whoever made the fleet ---------------------------------------
+
+
+def halted(made: Made) -> bool:
+    return bool(made.view().halted)
+
+
+REFUSING = ["Fetch", "CountFailures", "Post"]
+
+
+@pytest.mark.parametrize("sid", REFUSING)
+def test_a_store_that_refuses_its_members_stops_the_launches_at_the_first_of_them(made: Made, first: Boots, sid: str) -> None:
+    document = fleet.plan(made.order, REGION).member
+    made.set(role_policies={"gpu-node": {**document, "Statement": [each for each in document["Statement"] if each["Sid"] != sid]}})
+    one = first()
+    one.boot()
+    assert one.console[-3:] == [
+        "the store refuses the members",
+        "the group launches no more (ActiveInstanceRefreshNotFound)",
+        "not verified",
+    ]
+    assert one.console[0] == "RefusedByStore: 403 AccessDenied"
+    assert halted(made)
+    calls = one.calls()
+    assert sum(number for action, number in calls.items() if "Object" in action or "List" in action) <= 2 * member.STORE_TRIES, calls
+    until(lambda: one.state() == "")
+    assert made.view().members == ()
+
+
+@pytest.mark.parametrize(("code", "status"), [("PermanentRedirect", 301), ("IllegalLocationConstraintException", 400), ("NoSuchKey", 404)])
+def test_whatever_the_store_answers_for_good_the_launches_stop(made: Made, first: Boots, code: str, status: int) -> None:
+    one = first()
+    faults(made, {"action": "(Get|Put)Object|ListBucket", "code": code, "http": status})
+    one.boot()
+    faults(made)
+    assert one.console[0] == f"RefusedByStore: {status} {code}"
+    assert halted(made)
+
+
+def test_a_policy_that_takes_effect_late_is_waited_for(made: Made, first: Boots) -> None:
+    one = first()
+    made.set(role_policies={})
+    one.time.later.append((1.0, lambda: made.set(role_policies={"gpu-node": fleet.plan(made.order, REGION).member})))
+    one.boot()
+    assert until(lambda: serving(made)) == [one.instance]
+    assert not halted(made)
+
+
+def test_another_program_under_the_digest_stops_the_launches_too(made: Made, first: Boots) -> None:
+    client("s3", REGION, made.access).put_object(Bucket=made.order.bucket, Key=f"x/bundles/{made.order.digest}", Body=b"other")
+    one = first()
+    one.boot()
+    assert one.console[0] == "RefusedByStore: the store has another program under this digest"
+    assert halted(made)
+
+
+def test_a_member_asks_the_store_in_the_region_of_the_bucket(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bucket serves the fleets of several regions."""
+    there = client("s3", "eu-west-1", made.access)
+    there.create_bucket(Bucket=made.order.bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    made.set(role_policies={"gpu-node": fleet.plan(made.order, REGION).member})
+    made.ensure(1)
+    (one,) = made.waiting(1)
+    Member(made, one, tmp_path, monkeypatch).boot()
+    assert until(lambda: serving(made)) == [one]
+    assert len(made.fleet.evidence(made.order)) == 1
+
+
+# --- the fifth that fails, while the group rolls ----------------------------------------------------------------------------
+
+
+def a_roll(made: Made, first: Boots) -> Member:
+    """A member of the version that the group rolls to, with which five failed."""
+    one = first()
+    one.boot()
+    until(lambda: serving(made) == [one.instance])
+    program = b"#!/bin/sh\nexit 1\n"
+    made.order = replace(made.order, digest=hashlib.sha256(program).hexdigest())
+    made.fleet.roll(made.order, program, Waves(percents=(100,), pause_s=0, healthy_percent=0), on_step=silent)
+    for number in range(made.order.breaker):
+        key = f"x/failures/{made.name}/{made.order.digest}/AROA:i-{number}"
+        client("s3", REGION, made.access).put_object(Bucket=made.order.bucket, Key=key, Body=b"1 no\n")
+    return first()
+
+
+CODES = ["IrreversibleInstanceRefresh", "ActiveInstanceRefreshNotFound", "ResourceContention", "ValidationError"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_group_that_goes_back_already_may_launch_whatever_aws_calls_the_refusal(made: Made, first: Boots, code: str) -> None:
+    late = a_roll(made, first)
+    client("autoscaling", REGION, made.access).rollback_instance_refresh(AutoScalingGroupName=f"gpuprov-{made.name}")
+    faults(made, {"action": "RollbackInstanceRefresh", "code": code})
+    late.boot()
+    assert not halted(made)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_roll_that_cannot_go_back_launches_no_more_whatever_aws_calls_the_refusal(made: Made, first: Boots, code: str) -> None:
+    late = a_roll(made, first)
+    faults(made, {"action": "RollbackInstanceRefresh", "code": code})
+    late.boot()
+    assert halted(made)
 
 
 def test_64_members_whose_store_is_down_at_boot_ask_seldom_and_not_in_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,11 @@ STATE = "/var/lib/gpuprov-member"
 MOST_PROGRAM = 64 * 1024 * 1024
 MOST_OUTPUT = 4 * 1024 * 1024
 COMPLETE_TRIES = 8
+STORE_TRIES = 8  # about two minutes: a policy that was just written takes effect a little later
+
+
+class RefusedByStore(Exception):
+    """The store refuses this member for good, and so all that are like it."""
 
 
 class Refused(Exception):
@@ -80,11 +85,12 @@ class Member:
         return http("GET", self.imds + "/latest/meta-data/" + path, {"X-aws-ec2-metadata-token": token}).decode()
 
     def signed(self, method, service, path, query=None, body=b"", headers=None, most=MOST_PROGRAM):
-        """A signed request to a service of the region."""
+        """A signed request to a service of the region; the store's bucket has a region of its own."""
+        region = self.config["store_region"] if service == "s3" else self.region
         role = self.metadata("iam/security-credentials/").split()[0]
         given = json.loads(self.metadata("iam/security-credentials/" + role))
-        suffix = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
-        base = self.own or "https://%s.%s.%s" % (service, self.region, suffix)
+        suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+        base = self.own or "https://%s.%s.%s" % (service, region, suffix)
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         digest = hashlib.sha256(body).hexdigest()
         sent = {"host": urllib.parse.urlsplit(base).netloc, "x-amz-date": now, "x-amz-security-token": given["Token"]}
@@ -97,10 +103,10 @@ class Member:
         asked = urllib.parse.urlencode(sorted((query or {}).items()), quote_via=urllib.parse.quote, safe="-_.~")
         lines = "".join("%s:%s\n" % (name, sent[name]) for name in sorted(sent))
         canonical = "\n".join([method, where, asked, lines, names, digest])
-        scope = "%s/%s/%s/aws4_request" % (now[:8], self.region, service)
+        scope = "%s/%s/%s/aws4_request" % (now[:8], region, service)
         text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(canonical.encode()).hexdigest()])
         key = ("AWS4" + given["SecretAccessKey"]).encode()
-        for part in (now[:8], self.region, service, "aws4_request"):
+        for part in (now[:8], region, service, "aws4_request"):
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()
         signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
         who = "Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (given["AccessKeyId"], scope, names, signature)
@@ -113,10 +119,22 @@ class Member:
         path = "/%s" % self.config["bucket"] if query else "/%s/%s%s" % (self.config["bucket"], self.config["prefix"], key)
         return self.signed(method, "s3", path, query, body, headers, most)
 
+    def needed(self, act):
+        """What the store answers; a refusal is asked again a bounded number of times, and then it is one for good."""
+        for tried in range(STORE_TRIES):
+            try:
+                return patiently(act, self.config["patience_s"])
+            except Refused as error:
+                if error.status == 412 or error.status >= 500 or error.status == 429:
+                    raise
+                refused = error
+            time.sleep(min(2.0**tried * self.config["pause_s"], 30.0) * random.uniform(0.5, 1.0))
+        raise RefusedByStore(str(refused))
+
     def post_once(self, key, body):
         """Write an object that nobody has written; one that is there stays as it is."""
         try:
-            patiently(lambda: self.store("PUT", key, body, {"if-none-match": "*"}), self.config["patience_s"])
+            self.needed(lambda: self.store("PUT", key, body, {"if-none-match": "*"}))
         except Refused as error:
             if error.status != 412:
                 raise
@@ -159,7 +177,7 @@ class Member:
         """How many members failed with this program."""
         prefix = "%sfailures/%s/%s/" % (self.config["prefix"], self.config["fleet"], self.config["digest"])
         query = {"list-type": "2", "prefix": prefix}
-        text = patiently(lambda: self.store("GET", "", query=query), self.config["patience_s"]).decode()
+        text = self.needed(lambda: self.store("GET", "", query=query)).decode()
         return len(re.findall(r"<Key>", text))
 
     def superseded(self):
@@ -170,27 +188,35 @@ class Member:
         except Refused:  # nobody said so: with no right to list, what is not there is forbidden
             return False
 
-    def break_off(self):
+    def break_off(self, why):
         """End the roll to this program, or let the group launch no more: what fails everywhere costs money and proves nothing."""
         if self.superseded():
             say("the group rolls to another program by now")
             return
-        say("%d members failed with %s" % (self.failures(), self.config["digest"]))
+        say(why)
         try:
             patiently(lambda: self.group("RollbackInstanceRefresh"), self.config["patience_s"])
             say("the group goes back to the version before the roll")
         except Refused as error:
-            if error.code == "IrreversibleInstanceRefresh":  # it goes back already, for which it has to launch
+            if self.goes_back():  # for which it has to launch
                 return
             say("the group launches no more (%s)" % error.code)
             body = {"ScalingProcesses.member.1": "Launch"}
             patiently(lambda: self.group("SuspendProcesses", **body), self.config["patience_s"])
 
+    def goes_back(self):
+        """Whether a roll of the group goes back now: the code that refuses a second way back is not documented."""
+        try:
+            return b">RollbackInProgress<" in patiently(lambda: self.group("DescribeInstanceRefreshes"), self.config["patience_s"])
+        except Refused as error:
+            say("what the group rolls to is not known (%s)" % error)
+            return False
+
     def program(self):
         """The program of the digest, on this disk."""
-        data = patiently(lambda: self.store("GET", "bundles/" + self.config["digest"]), self.config["patience_s"])
+        data = self.needed(lambda: self.store("GET", "bundles/" + self.config["digest"]))
         if hashlib.sha256(data).hexdigest() != self.config["digest"]:
-            raise ValueError("the store has another program under this digest")
+            raise RefusedByStore("the store has another program under this digest")
         path = os.path.join(STATE, "program")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "wb") as file:
             file.write(data)
@@ -246,14 +272,19 @@ def main():
     verified, ended = False, threading.Event()
     threading.Thread(target=me.beat, args=(ended,), daemon=True).start()
     try:
-        if me.failures() >= config["breaker"]:
-            me.break_off()
-        else:
+        count = me.failures()
+        if count < config["breaker"]:
             verified = me.verify()
-            if not verified and me.failures() >= config["breaker"]:
-                me.break_off()
+            count = 0 if verified else me.failures()
+        if count >= config["breaker"]:
+            me.break_off("%d members failed with %s" % (count, config["digest"]))
     except Exception as error:  # whatever it is, the group must hear of it
         say("%s: %s" % (type(error).__name__, error))
+        if isinstance(error, RefusedByStore):  # no failure can be counted there, and each member after this one costs as much
+            try:
+                me.break_off("the store refuses the members")
+            except (OSError, Refused) as refused:
+                say("the group goes on launching: %s" % refused)
     ended.set()
     me.complete("CONTINUE" if verified else "ABANDON")
     say("verified" if verified else "not verified")
