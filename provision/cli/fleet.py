@@ -9,7 +9,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS
-from provision.clouds.fleet import BREAKER, Waves
+from provision.clouds.fleet import BREAKER, FleetPlan, Waves
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.launch.journal import check_name
 from provision.report.base import inert
@@ -85,11 +85,20 @@ def _digest(program: bytes | None) -> str:
     return hashlib.sha256(program).hexdigest() if program is not None else ""
 
 
+def _keys_agreed(policies: FleetPlan, verb: str, *, yes: bool) -> bool:
+    """Whether the user says that the policies of these keys let the group in: nobody without a right to read them can see that."""
+    if policies.keys:
+        options.need_terminal(yes=yes, command=f"fleet {verb}")
+    lines = [f"{key}: without the statements of `gpuprov fleet plan` each member ends at its launch" for key in policies.keys]
+    return not lines or options.confirm("do the policies of these keys have the group's statements?", lines, yes=yes)
+
+
 @command.command("plan")
+@click.option("--store-key", metavar="ARN", default="", help="The KMS key of your own that the store is encrypted with, for both policies.")
 @_new
 def plan_command(**given: Any) -> None:
     """Show what `fleet up` would make, its price, and the policies of its caller and of its members. No cloud is contacted."""
-    request = _request(Session.open(), given)
+    request = replace(_request(Session.open(), given), store_key=given["store_key"])
     record, policies, price = fleet.planned_fleet(request)
     limits = request.up.profile.limits
     largest = limits.machines
@@ -109,6 +118,8 @@ def plan_command(**given: Any) -> None:
         "member_policy": policies.member,
         "caller_policy": policies.caller,
         "differs": policies.differs,
+        "key_statements": policies.keys,
+        "store_key": request.store_key,
     }
     cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
     bound = (
@@ -127,16 +138,23 @@ def plan_command(**given: Any) -> None:
         options.to_json(policies.member),
         "policy of whoever runs `gpuprov fleet`:",
         options.to_json(policies.caller),
+        *([policies.store] if policies.store else []),
     ]
+    for key, statements in policies.keys.items():
+        lines += [f"the policy of {key} must have these statements, since the cloud's own role launches:", options.to_json(statements)]
     options.show(data, *lines, as_json=given["as_json"])
 
 
 @command.command("up")
+@options.assume_yes
 @_new
 def up_command(**given: Any) -> None:
     """Make a fleet from a profile, or go on where a run before this one stopped. The members come by themselves."""
     session = Session.open()
     request = _request(session, given)
+    if not _keys_agreed(fleet.planned_fleet(request)[1], "up", yes=given["yes"]):
+        options.show({"fleet": None}, "nothing was made", as_json=given["as_json"])
+        return
     name, rehearsed = request.up.name, given["rehearse"] is not None
     with (
         audited.changing(
@@ -236,6 +254,7 @@ def extend_command(*, name: str, time: str, as_json: bool) -> None:
 @_RUNS
 @click.option("--pause", metavar="TIME", default="10m", show_default=True, help="How long the roll waits at 5 % and at 25 %.")
 @click.option("--instead", is_flag=True, help="End a roll to another version that is under way, and roll to this one.")
+@options.assume_yes
 @options.organisation
 @options.as_json
 def roll_command(*, name: str, **given: Any) -> None:
@@ -251,6 +270,9 @@ def roll_command(*, name: str, **given: Any) -> None:
         _, rolled, _ = fleet.known(session, name)  # a rehearsed one is set up by the lock of this machine's system
         request = request_for(session, profile, bundle, given["organisation"], rehearsal=rolled.cloud if rolled.rehearsal else None)
     waves, program = Waves(pause_s=int(options.seconds(given["pause"]))), _program(given)
+    if request is not None and not _keys_agreed(fleet.rolled(session, name, request, program), "roll", yes=given["yes"]):
+        options.show({"fleet": None}, "nothing was changed", as_json=given["as_json"])
+        return
     with audited.changing(session, "fleet roll", name, by=request, program=_digest(program)), narration() as narrator:
         record = fleet.roll(session, name, request, program, waves, say=narrator.say, instead=given["instead"])
     data = {"fleet": name, "program": record.program}

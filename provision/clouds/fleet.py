@@ -36,6 +36,7 @@ class FleetOrder(Struct):
         breaker: how many members may fail with it before the group launches no more.
         longest_s: how long the program may run.
         trust: whom a member believes, where its program is a signed bundle; it stands in the machine's user data.
+        store_key: the key that the store's objects are encrypted with, where it is the account's own; for the policies alone.
     """
 
     machine: Order
@@ -45,6 +46,7 @@ class FleetOrder(Struct):
     breaker: int = BREAKER
     longest_s: int = 3000
     trust: Mapping[str, Any] = field(default_factory=dict)
+    store_key: str = ""
 
 
 class FleetMember(Struct):
@@ -202,6 +204,8 @@ class FleetPlan(Struct):
         rehearsed_as: the setting of the embedded cloud that holds the policies of roles, by name.
         reach: what root on one member can do to the others, as the reason of a risk.
         differs: what a member has otherwise than a single machine of the place, by the key of its request; the rest is the same.
+        keys: keys of the account's own → the statements that each one's policy must have before the group can launch.
+        store: what the policies say, or leave out, of a key of the store.
     """
 
     caller: dict[str, Any]
@@ -210,3 +214,5 @@ class FleetPlan(Struct):
     rehearsed_as: str
     reach: str
     differs: Mapping[str, str]
+    keys: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    store: str = ""

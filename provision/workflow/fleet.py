@@ -46,12 +46,14 @@ class FleetRequest(Struct):
         size: how many members.
         store: the bucket, as SCHEME://BUCKET/PREFIX.
         program: what each member runs at its first boot; None for the signed bundle.
+        store_key: the key of the account's own that the store is encrypted with, for the policies.
     """
 
     up: UpRequest
     size: int
     store: str
     program: bytes | None = None
+    store_key: str = ""
 
 
 def store_of(profile: Profile, given: str | None, *, approved: bool) -> str:
@@ -164,8 +166,17 @@ def planned_fleet(request: FleetRequest) -> tuple[FleetRecord, FleetPlan, float 
     if request.program is None:
         check(_expectation(record, planned))
     price = next(each.whole_price_usd for each in planned.places if each.index == record.place and each.region == record.region)
-    policies = clouds.fleets(record.cloud).plan(order_of(record, planned), record.region)
+    policies = clouds.fleets(record.cloud).plan(replace(order_of(record, planned), store_key=request.store_key), record.region)
     return record, policies, None if price is None else round(price * request.size, 4)
+
+
+def rolled(session: Session, name: str, request: UpRequest, program: bytes | None) -> FleetPlan:
+    """The policies of a fleet as a roll to this profile would have it."""
+    _, record, _ = known(session, name)
+    bucket = clouds.provider(record.cloud).bucket
+    store = f"{bucket.scheme if bucket else ''}://{record.bucket}/{record.prefix}".rstrip("/")
+    where = replace(request, name=name, rehearsal=record.cloud if record.rehearsal else None)
+    return planned_fleet(FleetRequest(where, record.size, store, program))[1]
 
 
 def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
@@ -224,7 +235,8 @@ def connected(session: Session, record: FleetRecord, planned: Plan | None, *, st
         (rows,) = (key for key, value in policies.member.items() if isinstance(value, list))
         merged = given.get(policies.role, {**policies.member, rows: []})
         document = {**merged, rows: [*merged[rows], *(each for each in policies.member[rows] if each not in merged[rows])]}
-        control.ask(running, "settings", method="PUT", body={policies.rehearsed_as: {**given, policies.role: document}})
+        agreed = {"group_keys": list(policies.keys)} if policies.keys else {}
+        control.ask(running, "settings", method="PUT", body={policies.rehearsed_as: {**given, policies.role: document}, **agreed})
     rehearsed: Fleet = module.connect(record.region, access)
     return rehearsed
 

@@ -128,3 +128,26 @@ def test_a_bucket_that_is_not_there_ends_up_before_anything_is_made(
     code, _, err = call(*words)
     assert (code, "there is no bucket a-store" in err) == (4, True), err
     assert (groups.left(), groups.all()) == ([], [])
+
+
+KEY = f"arn:aws:kms:{REGION}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_a_fleet_with_a_disk_key_is_made_after_somebody_said_that_its_policy_lets_the_group_in(
+    groups: AwsGroups, call: Call, words: tuple[str, ...], profile: str
+) -> None:
+    path = Path(profile)
+    path.write_text(path.read_text().replace("    identity: {instance", "    disk_key: alias/ours\n    identity: {instance", 1))
+    shown = json.loads(call("fleet", "plan", *words[2:], "--json", "--store-key", KEY)[1])
+    assert list(shown["key_statements"]) == ["alias/ours"]
+    assert {each["Sid"] for each in shown["member_policy"]["Statement"]} >= {"UseStoreKey"}
+    assert "AWSServiceRoleForAutoScaling" in call("fleet", "plan", *words[2:])[1]
+    code, _, err = call(*words)
+    assert (code, "asks for confirmation" in err) == (2, True), err
+    assert groups.all() == []
+    assert call(*words, "--yes")[0] == 0
+    until(lambda: groups.count() == 2)
+    groups.serve()
+    code, _, err = call("fleet", "roll", "ff", "--profile", profile)
+    assert (code, "asks for confirmation" in err) == (2, True), err
+    assert call("fleet", "roll", "ff", "--profile", profile, "--yes")[0] == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field, StringConstraints
 
 from provision.clouds.own import CloudOption
+from provision.errors import UsageError
 
 if TYPE_CHECKING:
     from provision.clouds.base import Order
@@ -126,6 +127,39 @@ def statements(places: Iterable[Any]) -> list[dict[str, Any]]:
             found.append({**use, "Condition": named} if named else use)
             found.append({"Sid": f"GrantDiskKey{suffix}", "Action": [_GRANT], **common, "Condition": grant})
     return found
+
+
+def group_statements(region: str) -> list[dict[str, Any]]:
+    """What the policy of a key needs beside before a group can launch with it: the group's role has no right to keys of the account's own.
+
+    docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html, example 1; of a key of another account,
+    example 2. In the policy of a key, `*` is that key.
+    """
+    role = f"arn:{partition(region)}:iam::ACCOUNT-ID:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+    whose: dict[str, Any] = {"Effect": "Allow", "Principal": {"AWS": [role]}, "Resource": "*"}
+    use = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
+    grant = {"Action": [_GRANT], "Condition": {"Bool": {"kms:GrantIsForAWSResource": True}}}
+    return [{"Sid": "GroupUse", **whose, "Action": use}, {"Sid": "GroupGrant", **whose, **grant}]
+
+
+def store_statements(key: str) -> list[dict[str, Any]]:
+    """What whoever writes and reads objects under a key needs of it, by way of S3 alone; nothing without a key.
+
+    docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html, "Permissions";
+    docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html, kms:ViaService.
+
+    Raises:
+        UsageError: it is not the ARN of a key.
+    """
+    if not key:
+        return []
+    parsed = _ARN.fullmatch(key)
+    if parsed is None or not is_arn_of_key(key):
+        msg = f"{key!a} is not the ARN of a key of KMS"
+        raise UsageError(msg, hint="`aws s3api get-bucket-encryption --bucket BUCKET` shows the key, and `aws kms describe-key` its ARN")
+    service = f"s3.{parsed[2]}.amazonaws.com" + (".cn" if parsed[2].startswith("cn-") else "")
+    use: dict[str, Any] = {"Sid": "UseStoreKey", "Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": [key]}
+    return [{**use, "Condition": {"StringEquals": {"kms:ViaService": service}}}]
 
 
 def _snapshot(key: str) -> CloudOption:

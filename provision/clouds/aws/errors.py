@@ -40,6 +40,9 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     MachineRefusedError: "`gpuprov ls` shows the machine; change there what AWS names, then run the same command again",
     TokenSpentError: "run the same command again; it asks under another token",
 }
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html has the command as well.
+_NO_SPOT_ROLE: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+_SERVICE_ROLE: Final = "iam:CreateServiceLinkedRole"
 # Which code is which failure: docs/sources/clouds.md §10.5; their messages and HTTP status: docs/sources/emulators.md §A; the others:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html. `Unsupported`: the zone does not have the type. Patterns as
 # fnmatch has them; the first that fits counts.
@@ -58,7 +61,13 @@ _CODES: Final[dict[type[CloudError], tuple[str, ...]]] = {
     MachineRefusedError: ("OperationNotPermitted", "UnsupportedOperation", "IncorrectInstanceState", "IncorrectState"),
     CloudInvalidError: ("TagLimitExceeded",),
     QuotaExceededError: ("*LimitExceeded", "LimitExceededException", "MaxSpotInstanceCountExceeded"),
-    PermissionRefusedError: ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "DryRunOperation.Unauthorized"),
+    PermissionRefusedError: (
+        "UnauthorizedOperation",
+        "AccessDenied",
+        "AccessDeniedException",
+        "DryRunOperation.Unauthorized",
+        _NO_SPOT_ROLE,
+    ),
     CredentialsExpiredError: (
         *("ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidToken", "RequestTimeTooSkewed", "InvalidSignatureException"),
         *("ForbiddenException", "UnauthorizedException", "InvalidIdentityToken"),  # of the login, where AWS gives out its tokens
@@ -182,10 +191,14 @@ def _of_answer(error: boto.ClientError, action: str, region: str, instance_type:
     text = f"{action} in {region}: {said}"
     if kind is PermissionRefusedError:
         required = _MISSING_ACTION.search(message)
-        text = f"AWS refuses {required[1] if required else action} in {region} to these credentials ({code}): {said}"
+        missing = _SERVICE_ROLE if code == _NO_SPOT_ROLE else required[1] if required else action
+        text = f"AWS refuses {missing} in {region} to these credentials ({code}): {said}"
+        if missing == _SERVICE_ROLE:
+            service = "spot" if action.startswith("ec2:") else action.partition(":")[0]
+            hint = f"whoever owns the account runs once: aws iam create-service-linked-role --aws-service-name {service}.amazonaws.com"
         denied = guardrails.denied_by(message)
         if denied:
-            text = f"a {denied} denies {required[1] if required else action} in {region} ({code}): {said}"
+            text = f"a {denied} denies {missing} in {region} ({code}): {said}"
             hint = guardrails.DENIED_HINT
         hint += _DECODE if _ENCODED.search(message) else ""
     elif kind is QuotaExceededError:

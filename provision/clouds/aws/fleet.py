@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from provision.canonical import digest as canonical_digest
 from provision.clouds import base
-from provision.clouds.aws import firewall, fleet_requests, removal, reservations, store
+from provision.clouds.aws import disk_key, firewall, fleet_requests, removal, reservations, store
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
@@ -322,7 +322,9 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:
     parameters = parameters_of([order.machine.place], order.machine.os)
     role = fleet_requests.role_of(order.machine)
     caller, member = fleet_requests.caller_policy(order, region, parameters), fleet_requests.member_policy(order, region)
-    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH, fleet_requests.DIFFERS)
+    keys = {key: disk_key.group_statements(region) for key in disk_key.in_use(order.machine, region)}
+    stored = f"the store's key is {order.store_key}" if order.store_key else fleet_requests.STORE_KEY
+    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH, fleet_requests.DIFFERS, keys, stored)
 
 
 def connect(region: str, access: AwsAccess | None = None) -> AwsFleet:

@@ -8,9 +8,9 @@ from importlib import resources
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import identity
+from provision.clouds.aws import disk_key, identity
 from provision.clouds.aws.disk_key import partition
-from provision.clouds.aws.permissions import policy_document
+from provision.clouds.aws.permissions import policy_document, service_role
 from provision.clouds.aws.place import AwsPlace, place_of
 from provision.clouds.aws.requests import resource_name, run_instances, tag_list
 from provision.clouds.fleet import FleetOrder, Waves
@@ -26,6 +26,9 @@ DIFFERS: Final = {
     "UserData": "a member fetches its program at its first boot and has no timer: the deadline is the group's",
     "ImageId": "the image is found when the group is made or rolled, and not at each launch",
 }
+STORE_KEY: Final = (
+    "a bucket that is encrypted with a KMS key of your own needs the use of that key as well: with `--store-key ARN` both policies have it"
+)
 HEARTBEAT_S: Final = 900
 _PATIENCE_S: Final = 1500
 _UNIT: Final = """[Unit]
@@ -202,7 +205,8 @@ def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:
         # Describing cannot be narrowed: docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
         {"Sid": "AskAboutRolls", "Action": ["autoscaling:DescribeInstanceRefreshes"], "Resource": ["*"]},
     ]
-    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement} for statement in statements]}
+    allowed = [{"Effect": "Allow", **statement} for statement in statements]
+    return {"Version": "2012-10-17", "Statement": [*allowed, *disk_key.store_statements(order.store_key)]}
 
 
 def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -> dict[str, Any]:
@@ -249,4 +253,5 @@ def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -
         {"Sid": sid, "Effect": "Allow", "Action": sorted(actions), "Resource": where, **({"Condition": held} if held else {})}
         for sid, actions, where, held in more
     ]
-    return {**document, "Statement": [*document["Statement"], *statements]}
+    own = [*statements, service_role("AutoScaling", [region]), *disk_key.store_statements(order.store_key)]
+    return {**document, "Statement": [*document["Statement"], *own]}

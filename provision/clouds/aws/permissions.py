@@ -17,7 +17,8 @@ Command = Literal[
 ]
 COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
 
-_SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
+_SERVICE_ROLE: Final = "iam:CreateServiceLinkedRole"  # once in the life of an account
+_SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests", _SERVICE_ROLE}
 _SUBNET: Final = {"ec2:DescribeSubnets"}
 _RESERVED: Final = {"ec2:DescribeCapacityReservations"}
 _BLOCK: Final = "ec2:DescribeCapacityBlockOfferings"  # for `plan --ask` alone
@@ -34,6 +35,7 @@ _LAUNCH: Final = (
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
     "ec2:RunInstances",
+    _SERVICE_ROLE,
     "ssm:GetParameter",
 )
 NEEDS: Final[dict[Command, tuple[str, ...]]] = {
@@ -188,8 +190,21 @@ def policy_document(
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
     wanted = tuple(places)
+    statements += [service_role("EC2Spot", regions)] if _SERVICE_ROLE in needed else []
     statements += [*disk_key.statements(wanted), *identity.statements(wanted)]
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
+
+
+def service_role(kind: Literal["AutoScaling", "EC2Spot"], regions: Sequence[str]) -> dict[str, Any]:
+    """The statement that lets a service make its own role in an account that has never used it, and nothing else.
+
+    docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html;
+    docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
+    """
+    service = {"AutoScaling": "autoscaling", "EC2Spot": "spot"}[kind] + ".amazonaws.com"
+    parts = dict.fromkeys(map(disk_key.partition, regions))
+    roles = [f"arn:{part}:iam::*:role/aws-service-role/{service}/AWSServiceRoleFor{kind}" for part in parts]
+    return _statement(f"ServiceRole{kind}", {_SERVICE_ROLE}, roles, {"StringEquals": {"iam:AWSServiceName": service}})
 
 
 def parameters_of(places: Iterable[Any], os: tuple[str, str]) -> tuple[str, ...]:

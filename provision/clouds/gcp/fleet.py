@@ -234,6 +234,9 @@ def _member(row: Any) -> FleetMember:
 def plan(order: FleetOrder, region: str) -> FleetPlan:  # noqa: ARG001 - a project's permissions know no region
     """What is reviewed of a fleet; nobody is contacted."""
     account = fleet_requests.account_of(order.machine)
+    if order.store_key:  # docs.cloud.google.com/storage/docs/encryption/customer-managed-keys
+        msg = "on Google the service agent of Cloud Storage uses the key of a bucket, and members and callers need no right to it"
+        raise CloudUnsupportedError(msg, hint="leave --store-key out")
     caller, member = fleet_requests.caller_policy(order), fleet_requests.member_policy(order)
     return FleetPlan(caller, member, account, "gce_account_policies", _REACH, fleet_requests.differs(order.machine))
 

@@ -14,7 +14,18 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from werkzeug import Response
 from werkzeug.wsgi import get_input_stream
 
-from provision.rehearsal.aws import baking, buckets, group_needs, identities, keys, metadata, permissions, pricelist, signatures
+from provision.rehearsal.aws import (
+    baking,
+    buckets,
+    group_needs,
+    identities,
+    keys,
+    metadata,
+    permissions,
+    pricelist,
+    service_roles,
+    signatures,
+)
 from provision.rehearsal.aws.metadata import Metadata
 from provision.rehearsal.aws.permissions import AwsCall
 from provision.rehearsal.aws.scaling import Engine
@@ -83,11 +94,13 @@ class AwsApi:
         policy, user = self._policy_of(key_id)
         of_keys = (*keys.asked(call, self._settings), *identities.asked(call, self._settings))
         of_keys = (*of_keys, *baking.asked(call, self._settings))
-        more = (*of_keys, *group_needs.asked(self._groups, call), *buckets.asked(call))
+        more = (*of_keys, *group_needs.asked(self._groups, call, self._settings), *buckets.asked(call, self._settings))
         words = permissions.refusal(policy, call, tags_of, more, user) if policy is not None else ""
         if self._settings.guardrail is not None:
             words = permissions.denial(self._settings.guardrail, call, tags_of, more) or words
         if not words:
+            if call.action == "CreateAutoScalingGroup":
+                service_roles.made(service_roles.AUTO_SCALING, self._settings)
             return None
         if call.service in {"autoscaling", "s3"}:
             return Fault("error", code="AccessDenied", message=words, http=403)

@@ -13,10 +13,12 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from provision.rehearsal.aws.permissions import AwsCall, Need
+from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Environ
 from provision.rehearsal.faults import Fault
 
 _OBJECT: Final = {"GET": "GetObject", "HEAD": "GetObject", "PUT": "PutObject", "POST": "PutObject", "DELETE": "DeleteObject"}
+_USES: Final = {"GetObject": "kms:Decrypt", "PutObject": "kms:GenerateDataKey"}
 _BUCKET: Final = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket", "POST": "DeleteObject"}
 
 
@@ -48,10 +50,16 @@ def moved(call: AwsCall) -> Fault | None:
     return None if own == call.region else Fault("error", code="PermanentRedirect", message=words, http=301)
 
 
-def asked(call: AwsCall) -> Iterable[Need]:
-    """What a call needs."""
+def asked(call: AwsCall, settings: AwsSettings) -> Iterable[Need]:
+    """What a call needs; of an object under a key of the account's own, the use of the key as well, by way of S3.
+
+    docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html, "Permissions".
+    """
     if call.service == "s3":
         where = {"aws:RequestedRegion": call.region}
         key = f"/{call.params['Key']}" if call.params["Key"] else ""
         listed = {"s3:prefix": call.params["Prefix"]} if call.action == "ListBucket" else {}
         yield Need(f"s3:{call.action}", f"arn:aws:s3:::{call.params['Bucket']}{key}", where | listed)
+        used, own = _USES.get(call.action), settings.bucket_keys.get(call.params["Bucket"])
+        if used and own:
+            yield Need(used, own, {"kms:ViaService": f"s3.{call.region}.amazonaws.com"})

@@ -12,16 +12,17 @@ from typing import Final
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.exceptions import ServiceException
 
-from provision.rehearsal.aws import templates, world
+from provision.rehearsal.aws import service_roles, templates, world
 from provision.rehearsal.aws.group_rows import ARN
 from provision.rehearsal.aws.permissions import AwsCall, Need
 from provision.rehearsal.aws.scaling import Engine
+from provision.rehearsal.aws.settings import AwsSettings
 
 _ASKS: Final = re.compile(r"Describe")
 _LAUNCHES: Final = {"CreateAutoScalingGroup", "StartInstanceRefresh", "UpdateAutoScalingGroup"}
 
 
-def asked(engine: Engine, call: AwsCall) -> Iterable[Need]:
+def asked(engine: Engine, call: AwsCall, settings: AwsSettings) -> Iterable[Need]:
     """What a call of Auto Scaling needs: the call on its group, and for one that launches what the template hands over."""
     if call.service != "autoscaling":
         return
@@ -41,6 +42,8 @@ def asked(engine: Engine, call: AwsCall) -> Iterable[Need]:
         if re.fullmatch(r"Tags\.member\.\d+\.Key", key):
             context[f"aws:RequestTag/{tag}"] = call.params.get(key.removesuffix("Key") + "Value", "")
     yield Need(f"autoscaling:{call.action}", ARN.format(call.region, name), where | context)
+    if call.action == "CreateAutoScalingGroup":
+        yield from service_roles.need(service_roles.AUTO_SCALING, settings)
     template = next((value for key, value in call.params.items() if key.endswith(".LaunchTemplateId")), "")
     if template and call.action in _LAUNCHES:
         yield from _handed(call.region, template, next((v for k, v in call.params.items() if k.endswith("LaunchTemplate.Version")), "1"))

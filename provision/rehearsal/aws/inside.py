@@ -12,6 +12,12 @@ from provision.clouds.aws.client import client, own_answer
 from provision.rehearsal.base import Wsgi
 
 _NOWHERE = "http://inside.invalid"
+_GROUPS = "autoscaling"  # the id of their access key
+
+
+def is_group(response: Any) -> bool:
+    """Whether a request that moto answers is one of a group, and so of the role of Auto Scaling."""
+    return response is not None and f"Credential={_GROUPS}/" in str(response.headers.get("Authorization", ""))
 
 
 def ec2(application: Wsgi, region: str) -> Any:
@@ -21,7 +27,7 @@ def ec2(application: Wsgi, region: str) -> Any:
         application: moto.
         region: region code.
     """
-    made = client("ec2", region, AwsAccess(_NOWHERE, "autoscaling", "autoscaling"), retried=False)
+    made = client("ec2", region, AwsAccess(_NOWHERE, _GROUPS, _GROUPS), retried=False)
     browser = Client(application)
 
     def answer(request: Any, **_: Any) -> Any:

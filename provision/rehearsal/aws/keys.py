@@ -59,10 +59,14 @@ def asked(call: AwsCall, settings: AwsSettings) -> tuple[Need, ...]:
     return (needs(call.region, key, call.action),) if key else ()
 
 
-def failure(region: str, mappings: list[dict[str, Any]], snapshot_key: str, settings: AwsSettings) -> tuple[str, str]:
+def failure(
+    region: str, mappings: list[dict[str, Any]], snapshot_key: str, settings: AwsSettings, *, by_group: bool = False
+) -> tuple[str, str]:
     """The state reason, code and words, with which an instance ends whose volumes' keys cannot be used; empty where all can.
 
-    EC2 reads the image's own snapshot as well; its key is empty where the snapshot is not encrypted.
+    EC2 reads the image's own snapshot as well; its key is empty where the snapshot is not encrypted. A group launches as the service-linked
+    role of Auto Scaling, which has no right to a key of the account's own until that key's policy says so:
+    docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html.
     """
     volumes = [str(mapping["Ebs"]["KmsKeyId"]) for mapping in mappings if mapping.get("Ebs", {}).get("KmsKeyId")]
     for name in dict.fromkeys(filter(None, (*volumes, snapshot_key))):
@@ -70,10 +74,14 @@ def failure(region: str, mappings: list[dict[str, Any]], snapshot_key: str, sett
         if key is not None and key.key_state != _ENABLED:
             return "Client.InvalidKMSKey.InvalidState", "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"
         uses = [needs(region, key, action) for action in _ACTIONS] if key is not None else []
-        refused = any(
-            (settings.allowed is not None and lacking(settings.allowed, use))
-            or (settings.guardrail is not None and denied(settings.guardrail, use))
-            for use in uses
+        refused = (
+            (name not in settings.group_keys)
+            if by_group
+            else any(
+                (settings.allowed is not None and lacking(settings.allowed, use))
+                or (settings.guardrail is not None and denied(settings.guardrail, use))
+                for use in uses
+            )
         )
         if key is None or refused:
             return "Client.InternalError", "Client.InternalError: Client error on launch"

@@ -13,7 +13,7 @@ from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
 from provision.rehearsal import rootfs
-from provision.rehearsal.aws import capacity, identities, images, keys, spot
+from provision.rehearsal.aws import capacity, identities, images, inside, keys, service_roles, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -67,8 +67,8 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
             request, reserved = _in_reservation(request, settings)
             _validate(self, image_id, request, params, settings)
             zone, number = _allocation(request, settings)
-            if market == "spot" and getattr(_counts, "response", None) is not None:
-                spot.check_limit(_counts.response, request.instance_type, zone)
+            if market == "spot":
+                _check_spot(settings, request, zone)
             for mapping in params.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
             # moto shows the groups of an instance and not those of its card alone, as EC2 does.
@@ -89,6 +89,13 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
 
 
+def _check_spot(settings: AwsSettings, request: _Request, zone: str) -> None:
+    response = getattr(_counts, "response", None)
+    service_roles.use_spot(settings, by_group=inside.is_group(response))
+    if response is not None:
+        spot.check_limit(response, request.instance_type, zone)
+
+
 def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSettings, park: HostPark | None) -> None:
     """Give an instance what moto does not: its token, its first state, a host and its spot request."""
     instance.client_token = str(params.get("client_token") or "")
@@ -98,7 +105,9 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     if params.get("iam_instance_profile_name"):  # moto gives it to the first one alone, and again at each repetition
         backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])
     image = images.of_id(backend.region_name, instance.image_id, settings) or {}
-    code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), str(image.get("SnapshotKey", "")), settings)
+    volumes, own = params.get("block_device_mappings", []), str(image.get("SnapshotKey", ""))
+    by_group = inside.is_group(getattr(_counts, "response", None))
+    code, words = keys.failure(backend.region_name, volumes, own, settings, by_group=by_group)
     if backend.region_name in settings.ends:  # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
         code = settings.ends[backend.region_name]
         words = f"{code}: it ended while it started"

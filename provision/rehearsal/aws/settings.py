@@ -52,3 +52,8 @@ class AwsSettings(MutableStruct):
     group_retry_s: float = 1.0  # seconds from a failed launch of a group to its next one
     # role → the IAM policy document that holds the machines with its credentials; a role without an entry may do nothing
     role_policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # keys of KMS, as requests name them, whose own policies let the role of Auto Scaling use them; its groups can use no other
+    group_keys: list[str] = field(default_factory=list)
+    bucket_keys: dict[str, str] = field(default_factory=dict)  # bucket → the ARN of the key of KMS that its objects are encrypted with
+    # the services whose service-linked role the account has, such as spot.amazonaws.com; None: of all of them
+    service_roles: list[str] | None = None

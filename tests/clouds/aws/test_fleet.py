@@ -346,3 +346,78 @@ def test_the_group_of_a_reservation_launches_in_its_zone_alone(made: Made) -> No
     subnets = made.aws.describe_subnets(SubnetIds=group["VPCZoneIdentifier"].split(","))["Subnets"]
     assert {subnet["AvailabilityZone"] for subnet in subnets} == {zone}, "anywhere else each launch would fail"
     made.set(capacity_reservations=None, allowed=None)
+
+
+def test_the_first_group_of_an_account_makes_the_role_of_auto_scaling(made: Made) -> None:
+    document = fleet.plan(made.order, REGION).caller
+    fewer = [each for each in document["Statement"] if each["Sid"] != "ServiceRoleAutoScaling"]
+    made.set(service_roles=[], allowed={**document, "Statement": fewer})
+    with pytest.raises(PermissionRefusedError) as caught:
+        made.ensure(1)
+    assert "iam:CreateServiceLinkedRole" in caught.value.message
+    assert "aws iam create-service-linked-role --aws-service-name autoscaling.amazonaws.com" in caught.value.hint
+    made.set(allowed=document)
+    made.ensure(1)
+    made.waiting(1)
+    made.set(service_roles=None)
+
+
+# --- keys of the account's own ----------------------------------------------------------------------------------------------
+
+KEY_ARN = f"arn:aws:kms:{REGION}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def encrypted(made: Made) -> None:
+    assert made.order.machine.place is not None
+    place = AwsPlace.model_validate({**made.order.machine.place.model_dump(), "disk_key": KEY_ARN})
+    made.order = replace(made.order, machine=replace(made.order.machine, place=place))
+
+
+def test_a_group_launches_with_a_key_only_where_the_policy_of_the_key_lets_its_role_in(made: Made) -> None:
+    encrypted(made)
+    made.ensure(1)
+
+    def ended() -> bool:
+        rows = client("autoscaling", REGION, made.access).describe_scaling_activities(AutoScalingGroupName=f"gpuprov-{made.name}")
+        return any(row["StatusCode"] == "Failed" for row in rows["Activities"])
+
+    until(ended)
+    made.set(group_keys=[KEY_ARN])
+    made.waiting(1)
+    made.set(group_keys=[])
+
+
+def test_the_plan_has_what_the_policy_of_each_key_needs(made: Made) -> None:
+    assert fleet.plan(made.order, REGION).keys == {}
+    encrypted(made)
+    ((key, statements),) = fleet.plan(made.order, REGION).keys.items()
+    assert key == KEY_ARN
+    assert {statement["Principal"]["AWS"][0].partition("role/")[2] for statement in statements} == {
+        "aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+    }
+    assert "kms:CreateGrant" in statements[1]["Action"]
+
+
+def test_a_bucket_under_a_key_is_written_and_read_with_the_policies_of_that_key(made: Made) -> None:
+    made.set(bucket_keys={made.order.bucket: KEY_ARN}, allowed=fleet.plan(made.order, REGION).caller)
+    with pytest.raises(PermissionRefusedError, match="kms:GenerateDataKey"):
+        made.ensure(1)
+    keyed = replace(made.order, store_key=KEY_ARN)
+    made.set(allowed=fleet.plan(keyed, REGION).caller, role_policies={"gpu-node": fleet.plan(keyed, REGION).member})
+    made.ensure(1)
+    (one,) = made.waiting(1)
+    machine = Machine(made.aws, made.access, one)
+    store = machine.client("s3")
+    assert store.get_object(Bucket=made.order.bucket, Key=f"x/bundles/{made.order.digest}")["Body"].read() == PROGRAM
+    member = machine.client("sts").get_caller_identity()["UserId"]
+    store.put_object(Bucket=made.order.bucket, Key=f"x/evidence/{made.name}/{member}/{made.order.digest}.json", Body=b"{}")
+    assert len(made.fleet.evidence(made.order)) == 1
+    made.set(role_policies={"gpu-node": fleet.plan(made.order, REGION).member})
+    assert refused(store.get_object, Bucket=made.order.bucket, Key=f"x/bundles/{made.order.digest}") == "AccessDenied"
+    made.set(bucket_keys={})
+
+
+@pytest.mark.parametrize("key", ["alias/ours", KEY_ARN.replace("key/1234abcd-12ab-34cd-56ef-1234567890ab", "alias/ours"), "x"])
+def test_the_key_of_a_bucket_is_the_arn_of_a_key(made: Made, key: str) -> None:
+    with pytest.raises(UsageError):
+        fleet.plan(replace(made.order, store_key=key), REGION)

@@ -24,7 +24,7 @@ from tests.clouds.aws.rig import REGION, AwsRig
 
 MANAGED_POLICY_LIMIT = 6144  # characters without white space: docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 SUBNET = "subnet-0123456789abcdef0"
-FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
+FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests", "iam:CreateServiceLinkedRole"}
 
 
 # What only a place asks for that says where its capacity comes from.
@@ -118,6 +118,7 @@ def test_without_one_action_the_error_names_it(rig: AwsRig, action: str) -> None
         row = {"instance_type": PLACE.instance_type, "zone": f"{REGION}a", "total": 4, "free": 4, "state": "active"}
         rig.set(capacity_reservations={"cr-0123456789abcdef0": row})
     leftovers(rig, order)
+    rig.set(service_roles=[] if action.startswith("iam:") else None)
     given = document(order.name, subnet=order.subnet, places=[PLACE])
     assert action in actions(given)
     rig.set(allowed=without(given, action))
@@ -125,6 +126,19 @@ def test_without_one_action_the_error_names_it(rig: AwsRig, action: str) -> None
         live(rig, order)
     assert f"refuses {action} in {REGION}" in caught.value.message
     assert caught.value.hint
+
+
+def test_the_first_spot_machine_of_an_account_makes_the_role_of_spot_and_no_other(rig: AwsRig) -> None:
+    order = rig.order(market="spot")
+    rig.set(service_roles=[], allowed=document(order.name))
+    rig.cloud().launch(order)
+    rig.set(service_roles=[], allowed=without(document("another"), "iam:CreateServiceLinkedRole"))
+    other = rig.order("another", market="spot")
+    with pytest.raises(PermissionRefusedError) as caught:
+        rig.cloud().launch(other)
+    assert "iam:CreateServiceLinkedRole" in caught.value.message
+    assert "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in caught.value.hint
+    rig.set(service_roles=None)
 
 
 def test_the_policy_touches_nothing_of_another_name(rig: AwsRig) -> None:
