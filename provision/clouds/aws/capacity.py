@@ -93,16 +93,21 @@ def placed(capacity: AwsCapacity | None) -> dict[str, str]:
     return group | ({"Tenancy": capacity.tenancy} if capacity.tenancy != "default" else {})
 
 
-def cards(first: dict[str, Any], adapters: int) -> list[dict[str, Any]]:
+def cards(first: dict[str, Any], adapters: int, start: int = 0) -> list[dict[str, Any]]:
     """The network cards of a machine with EFA: the first carries IP as well, the others only EFA's own traffic.
+
+    Where the first can have no adapter, as that of p6-b300, it is an ordinary one, and the others have theirs as their first device:
+    https://github.com/aws/aws-parallelcluster/issues/7143 quotes AWS, and …/UserGuide/efa-acc-inst-types.html says the same.
 
     Args:
         first: the card without EFA.
         adapters: how many the type has.
+        start: the card that the first adapter is on.
     """
     common = {key: first[key] for key in ("DeleteOnTermination", "SubnetId", "Groups") if key in first}
-    others = [{"NetworkCardIndex": index, "DeviceIndex": 1, "InterfaceType": "efa-only", **common} for index in range(1, adapters)]
-    return [first | {"InterfaceType": "efa"}, *others]
+    indices, device = range(max(start, 1), start + adapters), 0 if start else 1
+    others = [{"NetworkCardIndex": index, "DeviceIndex": device, "InterfaceType": "efa-only", **common} for index in indices]
+    return [first if start else first | {"InterfaceType": "efa"}, *others]
 
 
 def used(capacity: AwsCapacity | None, region: str) -> Iterator[str]:

@@ -15,7 +15,10 @@ _DATA = Path(__file__).parent / "data"
 
 
 class AwsType(CatalogRecord, frozen=True):
-    """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `efa` counts its fabric adapters, `trap` warns."""
+    """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `efa` counts its fabric adapters, `trap` warns.
+
+    `efa_first` is the network card that the first adapter is on: 1 where the card of the IP traffic can have none.
+    """
 
     type: str
     vendor: Literal["nvidia", "amd"]
@@ -33,6 +36,7 @@ class AwsType(CatalogRecord, frozen=True):
     source: str
     offered: dict[str, list[int]]
     efa: int = 0
+    efa_first: int = 0
     trap: str = ""
     withdrawn: dt.date | None = None
 

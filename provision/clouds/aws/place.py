@@ -49,8 +49,13 @@ class AwsPlace(PlaceBase):
     @property
     def adapters(self) -> int:
         """How many Elastic Fabric Adapters a machine gets."""
+        return self.fabric[0]
+
+    @property
+    def fabric(self) -> tuple[int, int]:
+        """How many Elastic Fabric Adapters a machine gets, and the network card of the first."""
         record = data.types().get(self.instance_type) if self.capacity and self.capacity.efa else None
-        return record.efa if record else 0
+        return (record.efa, record.efa_first) if record else (0, 0)
 
     @property
     def private_only(self) -> str:

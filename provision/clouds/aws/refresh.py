@@ -56,9 +56,15 @@ def _type(raw: dict[str, Any]) -> AwsType | None:
         markets=raw.get("SupportedUsageClasses", []),
         machine="arm64" if "arm64" in raw["ProcessorInfo"]["SupportedArchitectures"] else "x86_64",
         efa=raw["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+        efa_first=_first_adapter(raw["NetworkInfo"].get("NetworkCards", [])),
         source="refreshed-aws",
         offered={},
     )
+
+
+def _first_adapter(cards: Iterable[dict[str, Any]]) -> int:
+    """The first network card that can have an adapter; 0 where EC2 does not say what cards can have."""
+    return min((card["NetworkCardIndex"] for card in cards if "efa" in card.get("InterfaceTypes", ())), default=0)
 
 
 def _model(name: str, mib: int) -> str | None:

@@ -115,13 +115,13 @@ def _network(order: base.Order, groups: list[str]) -> dict[str, Any]:
     interface, you must specify any security groups and subnets as part of the network interface."
     """
     place = place_of(order)
-    adapters = place.adapters if place else 0
+    adapters, start = place.fabric if place else (0, 0)
     if order.public_address and not order.subnet and not adapters:
         return {"SecurityGroupIds": groups} if groups else {}
     public = {} if adapters > 1 else {"AssociatePublicIpAddress": order.public_address}
     card: dict[str, Any] = {"DeviceIndex": 0, **public, "DeleteOnTermination": True}
     card |= ({"SubnetId": order.subnet} if order.subnet else {}) | ({"Groups": groups} if groups else {})
-    return {"NetworkInterfaces": capacity.cards(card, adapters) if adapters else [card]}
+    return {"NetworkInterfaces": capacity.cards(card, adapters, start) if adapters else [card]}
 
 
 def _volume(device: str, size_gb: int, key: str | None) -> dict[str, Any]:

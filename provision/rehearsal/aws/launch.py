@@ -64,6 +64,7 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                     refuse("IdempotentInstanceTerminated", "The instance of an earlier request with this client token has been terminated.")
                 return reservation
             request = _in_subnet(self, request, card or {"SubnetId": params.get("subnet_id")})
+            _check_cards(request.instance_type, params.get("nics") or [])
             request, reserved = _in_reservation(request, settings)
             _validate(self, image_id, request, params, settings)
             zone, number = _allocation(request, settings)
@@ -87,6 +88,24 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
     _patch_response(settings)
     identities.patch()
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
+
+
+def _check_cards(instance_type: str, cards: list[dict[str, Any]]) -> None:
+    """Refuse what a network card of the type cannot be: "Valid values" of NetworkCardInfo.InterfaceTypes, DescribeInstanceTypes.
+
+    The example is p6-b300, whose first card has no EFA: https://github.com/aws/aws-parallelcluster/issues/7143. The words are from memory.
+    """
+    known = INSTANCE_TYPES.get(instance_type, {}).get("NetworkInfo", {}).get("NetworkCards", [])
+    types = {int(card["NetworkCardIndex"]): card.get("InterfaceTypes", []) for card in known}
+    taken = set()
+    for card in cards:
+        index, kind = int(card.get("NetworkCardIndex") or 0), str(card.get("InterfaceType") or "interface")
+        slot = (index, int(card.get("DeviceIndex") or 0))
+        if slot in taken:
+            refuse("InvalidParameterValue", f"Network interfaces with the same device index {slot[1]} on network card {index}.")
+        taken.add(slot)
+        if types and kind not in types.get(index, []):
+            refuse("InvalidParameterCombination", f"Network card {index} of {instance_type} does not support interface type {kind}.")
 
 
 def _check_spot(settings: AwsSettings, request: _Request, zone: str) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from provision.clouds.aws import provider
+from provision.clouds import base
+from provision.clouds.aws import data, provider
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.place import AwsPlace
 from provision.clouds.aws.requests import run_instances
 from provision.clouds.terms import RefusalKind
+from provision.structs import replace
 from tests.clouds.aws.orders import order
 
 ID = "cr-0123456789abcdef0"
@@ -73,6 +78,16 @@ def test_a_machine_with_several_adapters_has_a_card_for_each_and_no_public_addre
     assert (card["InterfaceType"], card["AssociatePublicIpAddress"]) == ("efa", True)
 
 
+def test_where_the_first_card_can_have_no_adapter_it_is_an_ordinary_one() -> None:
+    b300 = place("p6-b300.48xlarge", efa=True)
+    cards = run_instances(order(place=b300, public_address=False), "us-east-1", "sg-1")["NetworkInterfaces"]
+    assert [(card.get("NetworkCardIndex", 0), card["DeviceIndex"], card.get("InterfaceType", "interface")) for card in cards] == [
+        (0, 0, "interface"),
+        *((index, 0, "efa-only") for index in range(1, 17)),
+    ]
+    assert b300.private_only
+
+
 def test_a_type_without_an_adapter_is_refused_with_efa() -> None:
     refusal = provider.refusal(place(efa=True), "us-east-1", "t4", 1)
     assert refusal is not None
@@ -91,3 +106,19 @@ def test_a_reader_is_told_of_each_and_no_limit_holds_what_has_no_list_price() ->
     assert told(block=ID) == [("note", False, True)]
     assert told(tenancy="dedicated", placement_group="a") == [(None, False, False), (None, True, True)]
     assert told(efa=True) == [("low", False, False)]
+
+
+@pytest.mark.parametrize("instance_type", ["p6-b300.48xlarge", "p5.48xlarge", "p4d.24xlarge", "g6e.48xlarge", "g6.8xlarge"])
+def test_ec2_takes_the_cards_of_each_layout(access: AwsAccess, instance_type: str) -> None:
+    """The embedded EC2 has the cards of DescribeInstanceTypes."""
+    (region, *_) = data.types()[instance_type].offered
+    cloud, name = AwsCloud(region, access), f"c{uuid.uuid4().hex[:8]}"
+    wanted = place(instance_type, efa=True, regions=(region,))
+    tags = {base.NAME_TAG: name, base.LAUNCH_TAG: uuid.uuid4().hex[:16]}
+    asked = replace(
+        order(instance_type=instance_type, place=wanted, public_address=not wanted.private_only, tags=tags),
+        name=name,
+        launch_id=tags[base.LAUNCH_TAG],
+    )
+    assert cloud.launch(asked)
+    cloud.remove(cloud.things(name), on_step=lambda _: None)

@@ -46,6 +46,14 @@ def test_the_offerings_are_those_of_the_shipped_data(access: AwsAccess) -> None:
     assert {name: zones for name, zones in result.items() if name in shipped} == shipped
 
 
+def test_the_card_of_the_first_adapter_is_that_of_the_shipped_data(access: AwsAccess) -> None:
+    """Of p6-b300 it is the second card."""
+    found = {record.type: (record.efa, record.efa_first) for record in refresh.instance_types(REGION, access)}
+    assert found["p6-b300.48xlarge"] == (16, 1)
+    shipped = {name: (record.efa, record.efa_first) for name, record in data.types().items()}
+    assert {name: each for name, each in found.items() if name in shipped} == {name: shipped[name] for name in found if name in shipped}
+
+
 def test_the_images_have_ids(access: AwsAccess) -> None:
     result, lacking = refresh.newest_images(REGION, access)
     assert lacking == []
