@@ -23,7 +23,7 @@ ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "Rollback
 DIFFERS: Final = {
     **dict.fromkeys(("MinCount", "MaxCount", "ClientToken"), "how many there are is the size of the group"),
     "Placement.AvailabilityZone": "the group chooses among the zones of its subnets",
-    "UserData": "a member fetches its program at its first boot and has no timer: the deadline is the group's",
+    "UserData": "a member fetches its program at its first boot, and its deadline is the group's",
     "ImageId": "the image is found when the group is made or rolled, and not at each launch",
 }
 STORE_KEY: Final = (
@@ -43,6 +43,18 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
+_WATCH: Final = """[Unit]
+Description=End this machine when its gpuprov fleet may have no members any more
+After=network-online.target
+Wants=network-online.target
+[Service]
+ExecStart=/usr/bin/env python3 /etc/gpuprov/member.py watch
+Restart=on-failure
+RestartSec=60
+[Install]
+WantedBy=multi-user.target
+"""
+_WATCH_S: Final = 600
 # docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html: 16 KB before it is encoded.
 _MOST_USER_DATA: Final = 16 * 1024
 
@@ -61,7 +73,11 @@ def role_of(order: base.Order) -> identity.InstanceProfile:
 
 
 def user_data(order: FleetOrder, region: str, endpoint: str | None, store_region: str = "") -> str:
-    """The first boot of a member, without a timer: the deadline is the group's. Where the bucket's region is not given, it is the same one.
+    """The first boot of a member. The deadline is the group's: a member ends itself only where the group may have none any more.
+
+    A change of size ends no member that is protected from scale-in, and none in Standby:
+    docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-instance-protection.html and …/as-enter-exit-standby.html. Where the
+    bucket's region is not given, it is the same one.
 
     Raises:
         CloudUnsupportedError: it is larger than EC2 takes.
@@ -81,6 +97,8 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None, store_region
         "heartbeat_s": HEARTBEAT_S,
         "patience_s": _PATIENCE_S,
         "pause_s": 1.0,
+        "watch_from": int(order.machine.deadline.timestamp()),
+        "watch_s": _WATCH_S,
         **({"trust": dict(order.trust)} if order.trust else {}),
         **({"endpoint": endpoint} if endpoint else {}),
     }
@@ -89,6 +107,7 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None, store_region
         ("/etc/gpuprov/member.json", "0600", json.dumps(config, sort_keys=True)),
         ("/etc/gpuprov/member.py", "0700", base64.b64encode(gzip.compress(program.encode(), mtime=0)).decode()),
         ("/etc/systemd/system/gpuprov-member.service", "0644", _UNIT),
+        ("/etc/systemd/system/gpuprov-watch.service", "0644", _WATCH),
     ]
     document = {
         "ssh_pwauth": False,
@@ -98,7 +117,10 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None, store_region
             {"path": path, "permissions": mode, "content": text, **({"encoding": "gz+b64"} if path.endswith(".py") else {})}
             for path, mode, text in files
         ],
-        "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "--no-block", "gpuprov-member.service"]],
+        "runcmd": [
+            ["systemctl", "daemon-reload"],
+            ["systemctl", "enable", "--now", "--no-block", "gpuprov-member.service", "gpuprov-watch.service"],
+        ],
     }
     text = "#cloud-config\n" + json.dumps(document, sort_keys=True) + "\n"
     if len(text.encode()) > _MOST_USER_DATA:
@@ -156,7 +178,7 @@ def group(order: FleetOrder, template_id: str, subnets: list[str]) -> dict[str, 
 
 
 def deadline(order: FleetOrder) -> dict[str, Any]:
-    """PutScheduledUpdateGroupAction: at the deadline the group goes to nothing, whoever runs or does not."""
+    """PutScheduledUpdateGroupAction: at the deadline the group goes to nothing; members that it leaves running end themselves then."""
     at: dt.datetime = order.machine.deadline
     sizes = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
     return {"AutoScalingGroupName": resource_name(order.machine), "ScheduledActionName": DEADLINE, "StartTime": at, **sizes}
@@ -195,7 +217,7 @@ def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:
     store = f"arn:{part}:s3:::{order.bucket}/{order.prefix}"
     own_group = f"arn:{part}:autoscaling:{region}:*:autoScalingGroup:*:autoScalingGroupName/{resource_name(order.machine)}"
     own = ("CompleteLifecycleAction", "RecordLifecycleActionHeartbeat", "RollbackInstanceRefresh", "SuspendProcesses")
-    listed = {"StringLike": {"s3:prefix": [f"{order.prefix}failures/{fleet}/*"]}}
+    listed, asks = {"StringLike": {"s3:prefix": [f"{order.prefix}failures/{fleet}/*"]}}, ("AutoScalingGroups", "InstanceRefreshes")
     posts = [f"{store}evidence/{fleet}/${{aws:userid}}/*", f"{store}failures/{fleet}/*/${{aws:userid}}"]
     statements: list[dict[str, Any]] = [
         {"Sid": "Fetch", "Action": ["s3:GetObject"], "Resource": [f"{store}bundles/*"]},
@@ -203,7 +225,7 @@ def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:
         {"Sid": "CountFailures", "Action": ["s3:ListBucket"], "Resource": [f"arn:{part}:s3:::{order.bucket}"], "Condition": listed},
         {"Sid": "OwnGroup", "Action": [f"autoscaling:{name}" for name in own], "Resource": [own_group]},
         # Describing cannot be narrowed: docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
-        {"Sid": "AskAboutRolls", "Action": ["autoscaling:DescribeInstanceRefreshes"], "Resource": ["*"]},
+        {"Sid": "AskAboutFleets", "Action": [f"autoscaling:Describe{each}" for each in asks], "Resource": ["*"]},
     ]
     allowed = [{"Effect": "Allow", **statement} for statement in statements]
     return {"Version": "2012-10-17", "Statement": [*allowed, *disk_key.store_statements(order.store_key)]}

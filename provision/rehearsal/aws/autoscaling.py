@@ -217,6 +217,15 @@ class _Calls:
                 self._member(region, instance_id, params["AutoScalingGroupName"])[1].protected = params["ProtectedFromScaleIn"]
         return {}
 
+    def enter_standby(self, region: str, params: dict[str, Any]) -> dict[str, Any]:
+        with self._engine.changing():
+            group = self._group(region, params)
+            for instance_id in params["InstanceIds"]:
+                self._member(region, instance_id, group.name)[1].state = "Standby"
+                if params["ShouldDecrementDesiredCapacity"]:
+                    group.desired -= 1
+        return {"Activities": []}
+
     def terminate_instance_in_auto_scaling_group(self, region: str, params: dict[str, Any]) -> dict[str, Any]:
         with self._engine.changing():
             group, member = self._member(region, params["InstanceId"])

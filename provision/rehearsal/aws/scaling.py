@@ -92,8 +92,8 @@ class Group(MutableStruct):
 
     @property
     def staying(self) -> list[GroupMember]:
-        """The members that count."""
-        return [member for member in self.members.values() if member.state not in LEAVING]
+        """The members that count: not those in Standby, which no change of size ends (…/userguide/as-enter-exit-standby.html)."""
+        return [member for member in self.members.values() if member.state not in LEAVING | {"Standby"}]
 
     def note(self, activity: Activity) -> Activity:
         """Add an activity, the newest first."""
@@ -259,7 +259,7 @@ class Engine(MutableStruct):
                 self._retire(group, member, now, "an instance that was marked as unhealthy")
 
     def _resize(self, group: Group, now: float) -> None:
-        staying = group.staying
+        staying = group.staying if not group.deleting else [member for member in group.members.values() if member.state not in LEAVING]
         surplus = len(staying) - group.desired
         if surplus > 0 and "Terminate" not in group.suspended:
             open_to = sorted((m for m in staying if group.deleting or not m.protected), key=lambda m: (m.state == "InService", m.since))

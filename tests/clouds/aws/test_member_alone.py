@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import hashlib
+import json
 import math
 import random
 import threading
+import time
 import types
 import urllib.error
 import urllib.parse
@@ -44,10 +47,13 @@ class Played:
         self.at, self.beat_at = 0.0, math.inf
         self.slept: list[float] = []
         self.later: list[tuple[float, Callable[[], None]]] = []
-        self._made = made
+        self._made, self._began = made, time.time()
 
     def monotonic(self) -> float:
         return self.at
+
+    def time(self) -> float:
+        return self._began + self.at
 
     def sleep(self, seconds: float) -> None:
         end = self.at + seconds
@@ -74,6 +80,17 @@ class Member:
 
     def boot(self) -> None:
         """Run the program as this machine would."""
+        self._stand()
+        control.ask(self.made.rehearsal, "calls", method="DELETE")
+        member.main()
+
+    def watch(self) -> None:
+        """Wait for the end of the group as this machine would."""
+        self._stand()
+        control.ask(self.made.rehearsal, "calls", method="DELETE")
+        member.watch(json.loads((self.folder / "member.json").read_text()))
+
+    def _stand(self) -> None:
         played, address = self.time, self.address
 
         class FromHere(urllib.request.HTTPHandler):
@@ -101,14 +118,13 @@ class Member:
         for name, value in {
             "CONFIG": str(self.folder / "member.json"),
             "STATE": str(self.folder / "state"),
+            "POWER_OFF": ["touch", str(self.folder / "off")],
             "say": self.console.append,
             "time": played,
             "threading": types.SimpleNamespace(Event=Ended, Thread=threading.Thread),
             "urllib": types.SimpleNamespace(request=request, error=urllib.error, parse=urllib.parse),
         }.items():
             self.patch.setattr(member, name, value)
-        control.ask(self.made.rehearsal, "calls", method="DELETE")
-        member.main()
 
     def calls(self) -> Counter[str]:
         return Counter(row["action"] for row in control.ask(self.made.rehearsal, "calls"))
@@ -342,6 +358,43 @@ def test_a_roll_that_cannot_go_back_launches_no_more_whatever_aws_calls_the_refu
     faults(made, {"action": "RollbackInstanceRefresh", "code": code})
     late.boot()
     assert halted(made)
+
+
+# --- members that the group leaves running ------------------------------------------------------------------------------------
+
+
+HOURS_S = 3600.0
+
+
+@pytest.mark.parametrize("how", ["protected", "standby"])
+def test_a_member_that_the_group_leaves_running_at_its_deadline_ends_itself(made: Made, first: Boots, how: str) -> None:
+    one = first()
+    one.boot()
+    until(lambda: serving(made) == [one.instance])
+    groups, named = client("autoscaling", REGION, made.access), {"AutoScalingGroupName": f"gpuprov-{made.name}"}
+    if how == "protected":
+        groups.set_instance_protection(**named, InstanceIds=[one.instance], ProtectedFromScaleIn=True)
+    else:
+        groups.enter_standby(**named, InstanceIds=[one.instance], ShouldDecrementDesiredCapacity=True)
+    one.watch()
+    assert one.state() == ("InService" if how == "protected" else "Standby")
+    assert (one.folder / "off").exists()
+    assert 12 * HOURS_S <= one.time.at < 13 * HOURS_S
+    assert one.calls()["DescribeAutoScalingGroups"] < 5
+
+
+def test_a_member_of_an_extended_group_stays_until_the_second_deadline(made: Made, first: Boots) -> None:
+    one = first()
+    one.boot()
+    until(lambda: serving(made) == [one.instance])
+    groups, named = client("autoscaling", REGION, made.access), {"AutoScalingGroupName": f"gpuprov-{made.name}"}
+    groups.set_instance_protection(**named, InstanceIds=[one.instance], ProtectedFromScaleIn=True)
+    later = made.order.machine.deadline + dt.timedelta(hours=6)
+    made.fleet.extend(replace(made.order, machine=replace(made.order.machine, deadline=later)))
+    faults(made, {"action": "DescribeAutoScalingGroups", "code": "AccessDenied", "http": 403, "count": 3})
+    one.watch()
+    assert 18 * HOURS_S <= one.time.at < 19 * HOURS_S
+    assert (one.folder / "off").exists()
 
 
 def test_64_members_whose_store_is_down_at_boot_ask_seldom_and_not_in_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ STATE = "/var/lib/gpuprov-member"
 MOST_PROGRAM = 64 * 1024 * 1024
 MOST_OUTPUT = 4 * 1024 * 1024
 COMPLETE_TRIES = 8
+POWER_OFF = ["systemctl", "poweroff"]  # EC2 terminates the machine then
 STORE_TRIES = 8  # about two minutes: a policy that was just written takes effect a little later
 
 
@@ -144,6 +145,12 @@ class Member:
         fields.update({"Action": action, "Version": "2011-01-01", "AutoScalingGroupName": self.config["group"]})
         return self.signed("POST", "autoscaling", "/", body=urllib.parse.urlencode(fields).encode())
 
+    def may_be(self):
+        """Whether the group may have members; it may have none after its deadline."""
+        fields = {"Action": "DescribeAutoScalingGroups", "Version": "2011-01-01", "AutoScalingGroupNames.member.1": self.config["group"]}
+        text = self.signed("POST", "autoscaling", "/", body=urllib.parse.urlencode(fields).encode()).decode()
+        return "<MaxSize>0</MaxSize>" not in text
+
     def wanted(self):
         """The state that the group wants this machine in; empty where it is in none."""
         try:
@@ -260,6 +267,24 @@ def say(text):
         pass
 
 
+def watch(config):
+    """End this machine once its group may have none: one that is protected from scale-in or in Standby the group leaves running.
+
+    The group is asked from the first deadline on, and seldom. While it may have members it would replace a machine that ends itself.
+    """
+    while True:
+        time.sleep(min(max(config["watch_from"] - time.time(), config["watch_s"]), 3600.0) * random.uniform(0.5, 1.0))
+        if time.time() < config["watch_from"]:
+            continue
+        try:
+            if not Member(config).may_be():
+                say("the group may have no members any more: powering off")
+                subprocess.run(POWER_OFF)
+                return
+        except (OSError, Refused) as error:
+            say("what the group may have is not known (%s)" % error)
+
+
 def main():
     """Once for each machine; a boot that was cut off begins again."""
     done = os.path.join(STATE, "done")
@@ -293,4 +318,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["watch"]:
+        with open(CONFIG) as written:
+            watch(json.load(written))
+    else:
+        main()
