@@ -4,9 +4,11 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Final
 
+import tenacity
+
 from provision.canonical import digest as canonical_digest
 from provision.clouds import base
-from provision.clouds.aws import disk_key, firewall, fleet_requests, removal, reservations, store
+from provision.clouds.aws import disk_key, examine, firewall, fleet_requests, removal, reservations, store
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
@@ -20,9 +22,7 @@ from provision.clouds.fleet import MOST_EVIDENCE, FleetMember, FleetOrder, Fleet
 from provision.clouds.polling import poll
 from provision.clouds.refusals import RollUnderWayError
 from provision.concurrent import at_once
-from provision.errors import (
-    CloudInvalidError,
-)
+from provision.errors import CloudInvalidError, CloudUnsupportedError
 
 _GROUP: Final = "AutoScalingGroupName"
 _FORWARD: Final = {"Pending", "InProgress", "Baking"}
@@ -73,8 +73,13 @@ class AwsFleet:
     def _publish(self, order: FleetOrder, program: bytes) -> None:
         key = f"{order.prefix}bundles/{order.digest}"
         with cloud_errors("s3:PutObject", self._api.region):
-            objects, once = self._api.client("s3"), {"IfNoneMatch": "*"}
-            unless_refused(lambda: objects.put_object(Bucket=order.bucket, Key=key, Body=program, **once), "PreconditionFailed")
+            request = {"Bucket": order.bucket, "Key": key, "Body": program, "IfNoneMatch": "*"}
+            # Two at once: "you should retry the upload", docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html, If-None-Match.
+            again = tenacity.retry_if_exception(lambda error: is_refusal(error, "ConditionalRequestConflict"))
+            retry = tenacity.Retrying(
+                retry=again, wait=tenacity.wait_random_exponential(0.2), stop=tenacity.stop_after_attempt(6), reraise=True
+            )
+            retry(unless_refused, lambda: self._api.client("s3").put_object(**request), "PreconditionFailed")
 
     def _template(self, order: FleetOrder, data: dict[str, Any]) -> str:
         name = resource_name(order.machine)
@@ -108,9 +113,11 @@ class AwsFleet:
         with cloud_errors("ec2:DescribeSubnets", self._api.region):
             found = self._api.ec2.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]
         zone = reservations.zone_of(self._api, order.machine)  # elsewhere nothing is launched in it
-        found = [row for row in found if zone in {"", row["AvailabilityZone"]}]
+        # A zone that never has the type fails anew whenever the group evens itself out.
+        zones = [zone] if zone else examine.offering_zones(self._api, order.machine)
+        found = [row for row in found if row["AvailabilityZone"] in zones]
         if not found:
-            msg = f"{zone or self._api.region} has no default subnets"
+            msg = f"{zone or self._api.region} has no default subnets where {order.machine.instance_type} is offered"
             raise CloudInvalidError(msg, hint="name one with network.subnet of the profile")
         return [str(row["SubnetId"]) for row in found]
 
@@ -134,7 +141,7 @@ class AwsFleet:
     def extend(self, order: FleetOrder) -> None:
         """Move the scheduled action, after the tags: a sweep must not find members over their deadline while the group lives.
 
-        The group's own tag wins over the template's on members that come later (from memory).
+        The deadline's tag of members is the group's alone, so that one that comes later has the new one.
         """
         group, value = resource_name(order.machine), order.machine.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
         tag = {"Key": base.DEADLINE_TAG, "Value": value}
@@ -215,6 +222,11 @@ class AwsFleet:
             RollUnderWayError: AWS takes one refresh at a time, and one to another version is under way.
         """
         name, stored, image = order.machine.name, self._stored(order), self._images.of(order.machine)
+        has = (self._shown(name) or {}).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+        wanted_of = fleet_requests.reservation(order).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+        if has.get("CapacityReservationIds") != wanted_of.get("CapacityReservationIds"):
+            msg = f"fleet {name} takes its machines from {', '.join(has.get('CapacityReservationIds', ())) or 'no reservation'}"
+            raise CloudUnsupportedError(msg, hint="a fleet stays with its reservation: make another with `gpuprov fleet up --name …`")
         self._publish(order, program)
         security = firewall.ensure_group(self._api, order.machine)
         with cloud_errors("ec2:DescribeLaunchTemplateVersions", self._api.region):

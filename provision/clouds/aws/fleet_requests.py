@@ -11,7 +11,7 @@ from provision.clouds import base
 from provision.clouds.aws import disk_key, identity
 from provision.clouds.aws.disk_key import partition
 from provision.clouds.aws.permissions import policy_document, service_role
-from provision.clouds.aws.place import AwsPlace, place_of
+from provision.clouds.aws.place import AwsPlace, capacity_of, place_of
 from provision.clouds.aws.requests import resource_name, run_instances, tag_list
 from provision.clouds.fleet import FleetOrder, Waves
 from provision.errors import CloudUnsupportedError, UsageError
@@ -24,6 +24,8 @@ DIFFERS: Final = {
     **dict.fromkeys(("MinCount", "MaxCount", "ClientToken"), "how many there are is the size of the group"),
     "Placement.AvailabilityZone": "the group chooses among the zones of its subnets",
     "UserData": "a member fetches its program at its first boot, and its deadline is the group's",
+    "TagSpecifications.Deadline": "the deadline's tag is the group's, which can move it",
+    "CapacityReservationSpecification": "the reservation is named by the group",
     "ImageId": "the image is found when the group is made or rolled, and not at each launch",
 }
 STORE_KEY: Final = (
@@ -137,6 +139,8 @@ def template_data(
     if data.get("Placement", {}).pop("AvailabilityZone", "") and not data["Placement"]:
         del data["Placement"]
     data = {name: value for name, value in data.items() if name not in DIFFERS}
+    for row in data["TagSpecifications"]:  # which of two tags of a key a member gets, the group's or the template's, AWS does not say
+        row["Tags"] = [tag for tag in row["Tags"] if row["ResourceType"] != "instance" or tag["Key"] != base.DEADLINE_TAG]
     encoded = base64.b64encode(user_data(order, region, endpoint, store_region).encode()).decode()
     return {**data, "ImageId": image, "UserData": encoded, "IamInstanceProfile": {"Name": role_of(order.machine).instance_profile}}
 
@@ -170,11 +174,26 @@ def group(order: FleetOrder, template_id: str, subnets: list[str]) -> dict[str, 
         "HealthCheckType": "EC2",
         "HealthCheckGracePeriod": 0,
         "DefaultInstanceWarmup": 0,
+        **reservation(order),
         "LifecycleHookSpecificationList": [{"LifecycleHookName": HOOK, **hook}],
         "Tags": [
-            {**tag, "ResourceId": name, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": False} for tag in tag_list(order.machine)
+            {**tag, "ResourceId": name, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": tag["Key"] == base.DEADLINE_TAG}
+            for tag in tag_list(order.machine)
         ],
     }
+
+
+def reservation(order: FleetOrder) -> dict[str, Any]:
+    """Where the group takes its machines from. Of a block the template says the market alone, as for one machine.
+
+    docs.aws.amazon.com/autoscaling/ec2/userguide/target-capacity-reservations.html
+    """
+    capacity = capacity_of(order.machine)
+    if capacity is None or capacity.reserved is None:
+        return {}
+    target = {"CapacityReservationIds": [capacity.reserved]}
+    only = {"CapacityReservationPreference": "capacity-reservations-only", "CapacityReservationTarget": target}
+    return {"CapacityReservationSpecification": only}
 
 
 def deadline(order: FleetOrder) -> dict[str, Any]:

@@ -22,6 +22,9 @@ def launched(application: Wsgi, group: Group) -> tuple[str, str, str, dict[str, 
     own = {tag["Key"]: tag["Value"] for each in asked_for if each["ResourceType"] == "instance" for tag in each["Tags"]}
     listed = [{"Key": key, "Value": value} for key, value in (own | tags).items()]
     data["TagSpecifications"] = [*specifications, *([{"ResourceType": "instance", "Tags": listed}] if listed else [])]
+    reserved = (group.given.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    for reservation in (reserved.get("CapacityReservationIds") or [])[:1]:  # the group's own wins over the template's
+        data["CapacityReservationSpecification"] = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     refused: Exception | None = None
     for kind in types or (data.get("InstanceType", ""),):
         for subnet in sorted(zones, key=lambda each: held.count(zones[each])):

@@ -326,6 +326,13 @@ def test_a_member_is_asked_for_with_all_that_a_single_machine_of_the_place_has(c
     )
     assert alone["Placement"].pop("AvailabilityZone") == f"{REGION}a"
     own = {"MinCount", "MaxCount", "ClientToken", "UserData", "ImageId", "IamInstanceProfile"}
+    target = alone.pop("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {}).get("CapacityReservationId")
+    grouped = fleet_requests.group(replace(given, machine=machine), "lt-1", ["subnet-1"])
+    named = grouped.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    assert named.get("CapacityReservationIds", [None]) == [target]
+    for row in alone["TagSpecifications"]:
+        row["Tags"] = [tag for tag in row["Tags"] if row["ResourceType"] != "instance" or tag["Key"] != base.DEADLINE_TAG]
+    assert [tag["Key"] for tag in grouped["Tags"] if tag["PropagateAtLaunch"]] == [base.DEADLINE_TAG]
     assert {key: value for key, value in member.items() if key not in own} == {
         key: value for key, value in alone.items() if key not in own and value
     }
@@ -345,7 +352,43 @@ def test_the_group_of_a_reservation_launches_in_its_zone_alone(made: Made) -> No
     ]
     subnets = made.aws.describe_subnets(SubnetIds=group["VPCZoneIdentifier"].split(","))["Subnets"]
     assert {subnet["AvailabilityZone"] for subnet in subnets} == {zone}, "anywhere else each launch would fail"
+    assert until(lambda: control.ask(made.rehearsal, "settings")["capacity_reservations"][reservation]["free"]) == 3
+    other = AwsPlace.model_validate({**place.model_dump(), "capacity": {"reservation": "cr-0123456789abcdef1"}})
+    with pytest.raises(CloudUnsupportedError):
+        made.fleet.roll(replace(made.order, machine=replace(made.order.machine, place=other)), PROGRAM, Waves(), on_step=silent)
     made.set(capacity_reservations=None, allowed=None)
+
+
+def test_a_group_launches_in_the_zones_alone_that_have_its_type(made: Made) -> None:
+    place = AwsPlace.model_validate({**PLACE, "instance_type": "g5.xlarge", "identity": {"instance_profile": "gpu-node"}})
+    made.order = replace(made.order, machine=replace(made.order.machine, place=place, instance_type="g5.xlarge"))
+    made.set(allowed=fleet.plan(made.order, REGION).caller)
+    made.ensure(0)
+    (group,) = client("autoscaling", REGION, made.access).describe_auto_scaling_groups(AutoScalingGroupNames=[f"gpuprov-{made.name}"])[
+        "AutoScalingGroups"
+    ]
+    subnets = made.aws.describe_subnets(SubnetIds=group["VPCZoneIdentifier"].split(","))["Subnets"]
+    assert {subnet["AvailabilityZone"] for subnet in subnets} == {f"{REGION}a", f"{REGION}b"}
+
+
+def test_two_that_put_a_program_at_once_do_not_hear_of_each_other(made: Made) -> None:
+    rule = {"kind": "error", "action": "PutObject", "code": "ConditionalRequestConflict", "http": 409, "count": 2}
+    control.ask(made.rehearsal, "faults", method="PUT", body=[rule])
+    made.ensure(0)
+    assert made.view() is not None
+
+
+def test_a_member_that_comes_after_an_extension_has_the_new_deadline_whichever_tag_wins(made: Made) -> None:
+    made.ensure(1)
+    later = made.order.machine.deadline + dt.timedelta(hours=6)
+    made.fleet.extend(replace(made.order, machine=replace(made.order.machine, deadline=later)))
+    (first,) = made.waiting(1)
+    made.aws.terminate_instances(InstanceIds=[first])
+    one = until(lambda: next((each for each in made.waiting(1) if each != first), None))
+    (tag,) = made.aws.describe_tags(Filters=[{"Name": "resource-id", "Values": [one]}, {"Name": "key", "Values": [base.DEADLINE_TAG]}])[
+        "Tags"
+    ]
+    assert tag["Value"] == later.isoformat(timespec="seconds")
 
 
 def test_the_first_group_of_an_account_makes_the_role_of_auto_scaling(made: Made) -> None:
