@@ -75,7 +75,7 @@ def failure(
             return "Client.InvalidKMSKey.InvalidState", "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"
         uses = [needs(region, key, action) for action in _ACTIONS] if key is not None else []
         refused = (
-            (name not in settings.group_keys)
+            not _let_in(name, key, settings)
             if by_group
             else any(
                 (settings.allowed is not None and lacking(settings.allowed, use))
@@ -86,3 +86,8 @@ def failure(
         if key is None or refused:
             return "Client.InternalError", "Client.InternalError: Client error on launch"
     return "", ""
+
+
+def _let_in(name: str, key: Key | None, settings: AwsSettings) -> bool:
+    """Whether the role of Auto Scaling may use a key: one of AWS's own it may."""
+    return name in settings.group_keys or (key is not None and any(alias.startswith("alias/aws/") for alias in key.aliases))
