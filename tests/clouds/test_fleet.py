@@ -148,6 +148,9 @@ def gcp_order(said: dict[str, Any], more: dict[str, Any]) -> base.Order:
 
 def aws_pair(order: base.Order) -> tuple[dict[str, Any], dict[str, Any]]:
     member = aws_fleet.template_data(fleet_of(order), AWS_REGION, image=wanted(order).id or "ami-1", root="", group="sg-1", endpoint=None)
+    target = aws_fleet.reservation(fleet_of(order)).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    for one in target.get("CapacityReservationIds", ()):  # of the group, which launches with it
+        member["CapacityReservationSpecification"] = {"CapacityReservationTarget": {"CapacityReservationId": one}}
     return run_instances(order, AWS_REGION, "sg-1"), member
 
 

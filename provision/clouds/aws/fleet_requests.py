@@ -20,12 +20,13 @@ HOOK: Final = "gpuprov-verified"
 DEADLINE: Final = "gpuprov-deadline"
 ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
 """The states of a refresh that has ended."""
+_RESERVED: Final = "CapacityReservationSpecification"
 DIFFERS: Final = {
     **dict.fromkeys(("MinCount", "MaxCount", "ClientToken"), "how many there are is the size of the group"),
     "Placement.AvailabilityZone": "the group chooses among the zones of its subnets",
     "UserData": "a member fetches its program at its first boot, and its deadline is the group's",
     "TagSpecifications.Deadline": "the deadline's tag is the group's, which can move it",
-    "CapacityReservationSpecification": "the reservation is named by the group",
+    f"{_RESERVED}.CapacityReservationTarget.CapacityReservationId": "the reservation is named by the group",
     "ImageId": "the image is found when the group is made or rolled, and not at each launch",
 }
 STORE_KEY: Final = (
@@ -138,7 +139,7 @@ def template_data(
     data = run_instances(order.machine, region, group, root)
     if data.get("Placement", {}).pop("AvailabilityZone", "") and not data["Placement"]:
         del data["Placement"]
-    data = {name: value for name, value in data.items() if name not in DIFFERS}
+    data = {name: value for name, value in data.items() if name not in {*DIFFERS, _RESERVED}}
     for row in data["TagSpecifications"]:  # which of two tags of a key a member gets, the group's or the template's, AWS does not say
         row["Tags"] = [tag for tag in row["Tags"] if row["ResourceType"] != "instance" or tag["Key"] != base.DEADLINE_TAG]
     encoded = base64.b64encode(user_data(order, region, endpoint, store_region).encode()).decode()
@@ -193,7 +194,7 @@ def reservation(order: FleetOrder) -> dict[str, Any]:
         return {}
     target = {"CapacityReservationIds": [capacity.reserved]}
     only = {"CapacityReservationPreference": "capacity-reservations-only", "CapacityReservationTarget": target}
-    return {"CapacityReservationSpecification": only}
+    return {_RESERVED: only}
 
 
 def deadline(order: FleetOrder) -> dict[str, Any]:
