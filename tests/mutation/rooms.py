@@ -41,6 +41,7 @@ _ORDERS = ("ahead", "ask", "baked", "fleet_orders", "permissions", "price")
 _CHECKS = ("base", "counters", "disk", "gpu", "health", "links", "perf", "sessions", "skew", "surroundings")
 _MADE_CHECKS = ("settings", "stack", "system")
 _CLOUD = ("requests", "firewall", "removal")
+_COLLECTIONS = ("asking", "driver", "entries", "ledger", "not_built", "preflight", "remember", "secure_boot", "settle", "undo")
 _SIGNATURES = ("sign", "sign_keygen", "approval", "agreement", "bundle", "bundle_bounds", "accept", "accept_parts", "where")
 # They take seconds, so each survivor would, and other tests of these rooms say the same case by case.
 _SECONDS = (
@@ -99,7 +100,7 @@ ROOMS = {
     ),
     "collections": Room(
         ("playbooks/collections/ansible_collections/gpuprov/host/plugins/mod*/*.py",),
-        tuple(f"tests/playbooks/test_{name}.py" for name in ("asking", "driver", "ledger", "preflight", "remember", "settle", "undo")),
+        tuple(f"tests/playbooks/test_{name}.py" for name in _COLLECTIONS),
         imported_from="playbooks/collections",
     ),
 }
