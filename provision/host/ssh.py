@@ -10,13 +10,7 @@ import signal
 from collections.abc import AsyncIterable
 from pathlib import Path
 
-from provision.errors import (
-    GpuprovError,
-    HostKeyChangedError,
-    HostKeyUnknownError,
-    HostUnreachableError,
-    SshRefusedError,
-)
+from provision.errors import GpuprovError, HostKeyChangedError, HostKeyUnknownError, HostUnreachableError, SshRefusedError
 from provision.structs import Struct
 
 _SSH_FAILED = 255  # ssh(1): "255 if an error occurred" before or instead of the remote command

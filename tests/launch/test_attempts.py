@@ -11,14 +11,7 @@ import pytest
 
 from provision.clouds import base, changes
 from provision.clouds.base import TokenSpentError
-from provision.errors import (
-    CapacityError,
-    CloudInvalidError,
-    CloudUnreachableError,
-    GpuprovError,
-    QuotaExceededError,
-    ThrottledError,
-)
+from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, GpuprovError, QuotaExceededError, ThrottledError
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Pending, Record
 from provision.launch.launcher import Launcher

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.errors import (
-    CapacityError,
-    CloudUnreachableError,
-    NameTakenError,
-    PriceOverLimitError,
-    QuotaExceededError,
-)
+from provision.errors import CapacityError, CloudUnreachableError, NameTakenError, PriceOverLimitError, QuotaExceededError
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.launcher import Launcher

@@ -12,13 +12,7 @@ from provision.clouds.aws.answers import instances_of
 from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.refusals import MachineRefusedError, sentence
-from provision.errors import (
-    CapacityError,
-    DiskKeyRefusedError,
-    InstanceLostError,
-    QuotaExceededError,
-    ShortageError,
-)
+from provision.errors import CapacityError, DiskKeyRefusedError, InstanceLostError, QuotaExceededError, ShortageError
 from provision.structs import replace
 
 # EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
@@ -122,8 +116,14 @@ def start(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: f
         _until_stopped(api, stopping, timeout_s=timeout_s)
     to_start = [i.id for i in instances if i.state in {"stopped", "stopping"}]
     if to_start:
-        with cloud_errors("ec2:StartInstances", api.region):
-            api.ec2.start_instances(InstanceIds=to_start)
+        try:
+            with cloud_errors("ec2:StartInstances", api.region):
+                api.ec2.start_instances(InstanceIds=to_start)
+        except CapacityError as error:
+            error.hint = (
+                "try again later: its disks are in this zone, so it starts in no other; a new machine of `gpuprov up` may be in one"
+            )
+            raise
         # For a moment after the call EC2 may still show them as stopped, which here does not mean that they are lost.
         poll_ec2(lambda: _now(api, to_start), lambda now: all(i.state != "stopped" for i in now), timeout_s=min(_UNSEEN_S, timeout_s))
     return until_running(api, instances, timeout_s=timeout_s)

@@ -13,9 +13,7 @@ from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.firewall import groups_named, launch_of
 from provision.clouds.refusals import MachineRefusedError
 from provision.concurrent import at_once
-from provision.errors import (
-    InstanceLostError,
-)
+from provision.errors import InstanceLostError
 from provision.structs import Struct
 
 

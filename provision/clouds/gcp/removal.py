@@ -13,9 +13,7 @@ from provision.clouds.gcp.firewall import is_ours, rules_of
 from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag, rule_names
 from provision.clouds.refusals import MachineRefusedError
 from provision.concurrent import at_once
-from provision.errors import (
-    CloudInvalidError,
-)
+from provision.errors import CloudInvalidError
 from provision.structs import Struct
 
 # Terraform's five minutes had to be raised, and then ten (hashicorp/terraform#12298); a large group took an hour (kubernetes/kops#16720).

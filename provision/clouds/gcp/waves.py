@@ -15,9 +15,7 @@ from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.errors import ChangedMeanwhileError
 from provision.clouds.polling import poll
 from provision.clouds.refusals import RollUnderWayError
-from provision.errors import (
-    CloudInvalidError,
-)
+from provision.errors import CloudInvalidError
 from provision.structs import Struct
 
 _BOOT_S: Final = 900.0

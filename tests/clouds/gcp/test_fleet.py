@@ -23,12 +23,7 @@ from provision.clouds.gcp.client import client
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.refusals import RollUnderWayError
-from provision.errors import (
-    CloudInvalidError,
-    NameTakenError,
-    PermissionRefusedError,
-    UsageError,
-)
+from provision.errors import CloudInvalidError, NameTakenError, PermissionRefusedError, UsageError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT

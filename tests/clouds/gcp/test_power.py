@@ -6,10 +6,7 @@ import pytest
 
 from provision.clouds import base
 from provision.clouds.refusals import MachineRefusedError
-from provision.errors import (
-    CloudInvalidError,
-    InstanceLostError,
-)
+from provision.errors import CloudInvalidError, InstanceLostError
 from provision.rehearsal import control
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
