@@ -15,6 +15,7 @@ from provision.clouds.aws.firewall import subnet_of
 from provision.clouds.aws.image_choice import Ami, Wanted, choose
 from provision.clouds.aws.place import capacity_of
 from provision.clouds.aws.requests import run_instances, security_group
+from provision.clouds.refusals import AccountRefusedError, RegionRefusedError
 from provision.concurrent import at_once
 from provision.errors import CloudError, CloudInvalidError, ImageNotFoundError, PermissionRefusedError
 
@@ -182,7 +183,7 @@ def _dry_run(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answ
         image = find(order)
         machines = run_instances(order, api.region, root=image.root_device)
         _would(api, "ec2:RunInstances", lambda: api.ec2_once.run_instances(ImageId=image.id, **machines, DryRun=True))
-    except PermissionRefusedError as error:
+    except (PermissionRefusedError, RegionRefusedError, AccountRefusedError) as error:
         return base.Answer("dry-run", holds=False, said=error.message)
     return base.Answer("dry-run", holds=True, said="a dry run of the launch is allowed")
 

@@ -50,8 +50,12 @@ def _offered(api: DigitalOceanApi, order: base.Order, region: str) -> base.Answe
 
 
 def _quota(api: DigitalOceanApi, order: base.Order) -> base.Answer:
-    """Compare what is needed with the account's limit, which counts every droplet, those that are off too."""
-    limit = int(api.call("account_get")["account"]["droplet_limit"])
+    """Compare what is needed with the account's limit, which counts every droplet, those that are off too; and see that it may make any."""
+    account = api.call("account_get")["account"]
+    if account.get("status") == "locked" or account.get("email_verified") is False:
+        why = account.get("status_message") or ("it is locked" if account.get("status") == "locked" else "its address is not verified")
+        return base.Answer("quota", holds=False, said=f"the account may make no droplets: {why}")
+    limit = int(account["droplet_limit"])
     used = sum(len(api.pages("droplets_list", "droplets", type=kind)) for kind in ("droplets", "gpus"))
     said = f"{order.count} droplets needed, {used} of {limit} used (droplet_limit)"
     return base.Answer("quota", holds=used + order.count <= limit, said=said)

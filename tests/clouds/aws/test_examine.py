@@ -92,3 +92,10 @@ def test_a_name_that_is_taken_is_no_failure_of_the_dry_run() -> None:
     assert (answer.about, answer.holds) == ("dry-run", True)
     api = ScriptedApi(create_security_group=[refusal("UnauthorizedOperation")])
     assert examine._dry_run(api, ordered(), lambda _: Ami("ami-1", "/dev/sda1")).holds is False
+
+
+@pytest.mark.parametrize("code", ["VPCIdNotSpecified", "PendingVerification", "OptInRequired", "UnauthorizedOperation"])
+def test_a_dry_run_knows_before_what_the_region_or_the_account_lacks(code: str) -> None:
+    api = ScriptedApi(create_security_group=[refusal(code)])
+    answer = examine._dry_run(api, ordered(), lambda _: Ami("ami-1", "/dev/sda1"))
+    assert (answer.holds, answer.said.endswith(": no")) == (False, True)

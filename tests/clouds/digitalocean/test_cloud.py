@@ -374,3 +374,9 @@ def test_a_droplet_that_no_list_shows_yet_is_there_by_its_id(rig: DigitalOceanRi
     assert known("f" * 32) == []
     rig.cloud().remove([base.Known(order.name, order.launch_id, "").thing("instance", machine.id, machine.region)], on_step=lambda _: None)
     assert known(order.launch_id) == []
+
+
+def test_an_account_that_is_locked_is_known_before_a_launch(rig: DigitalOceanRig) -> None:
+    rig.set(do_account_status="locked")
+    answers = {a.about: a for a in rig.cloud().examine(rig.order())}
+    assert (answers["quota"].holds, answers["quota"].said) == (False, "the account may make no droplets: it is locked")
