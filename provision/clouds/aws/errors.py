@@ -50,17 +50,28 @@ _CODES: Final[dict[type[CloudError], tuple[str, ...]]] = {
     CapacityError: (
         *("Insufficient*Capacity", "InsufficientCapacityOnHost", "InsufficientFreeAddressesInSubnet", "UnfulfillableCapacity"),
         *("Unsupported", "SpotMaxPriceTooLow", "ReservationCapacityExceeded", "VolumeTypeNotAvailableInZone", "InvalidZone.NotFound"),
+        *("InvalidAvailabilityZone", "IncompatibleHostRequirements", "UnavailableHostRequirements"),
     ),
     ThrottledError: (
         *("RequestLimitExceeded", "Throttling*", "*ThrottledException", "RequestThrottled", "TooManyRequestsException", "SlowDown"),
-        *("BandwidthLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "PriorRequestNotComplete"),
+        *("BandwidthLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "PriorRequestNotComplete", "ConcurrentTagAccess"),
+        *("Concurrent*LimitExceeded", "PendingSnapshotLimitExceeded"),  # which say themselves to wait for those under way
     ),
     # A default network that somebody has deleted, or that a new region never had; a verification takes up to four hours, region by region.
-    RegionRefusedError: ("VPCIdNotSpecified", "DefaultVpcDoesNotExist", "MissingInput", "PendingVerification"),
+    RegionRefusedError: (
+        *("VPCIdNotSpecified", "VPCResourceNotSpecified", "DefaultVpcDoesNotExist", "MissingInput", "PendingVerification"),
+        "UnsupportedException",  # of a region without capacity reservations
+    ),
     AccountRefusedError: ("OptInRequired", "Blocked", "AccountDisabled", "AccountProblem", "NotSignedUp"),
-    MachineRefusedError: ("OperationNotPermitted", "UnsupportedOperation", "IncorrectInstanceState", "IncorrectState"),
-    CloudInvalidError: ("TagLimitExceeded",),
-    QuotaExceededError: ("*LimitExceeded", "LimitExceededException", "MaxSpotInstanceCountExceeded"),
+    MachineRefusedError: (
+        "OperationNotPermitted",
+        "UnsupportedOperation",
+        "IncorrectInstanceState",
+        "IncorrectState",
+        "InvalidInstanceState",
+    ),
+    CloudInvalidError: ("TagLimitExceeded", "FilterLimitExceeded", "AttachmentLimitExceeded"),  # of one request, or one machine
+    QuotaExceededError: ("*LimitExceeded", "LimitExceededException", "MaxSpot*CountExceeded"),
     PermissionRefusedError: (
         "UnauthorizedOperation",
         "AccessDenied",
@@ -93,6 +104,13 @@ _KEYS: Final = {
     "InvalidInstanceType*": "places: instance_type",
     "InvalidBlockDeviceMapping": "disks",
     "InvalidVolume*": "disks",
+    "UnknownVolumeType": "disks",
+    "VolumeIOPSLimit": "disks",
+    "AttachmentLimitExceeded": "disks",
+    "CustomerKeyHasBeenRevoked": "places: disk_key",
+    "EncryptedVolumesNotSupported": "places: disk_key",
+    "*Tenancy": "places: capacity",
+    "*Host*": "places: capacity",
     "Tag*": "tags",
     "InvalidTag*": "tags",
     "InvalidPlacementGroup*": "places: capacity",

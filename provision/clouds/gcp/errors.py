@@ -81,6 +81,9 @@ _API_IS_OFF: Final = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 _NO_SCOPE: Final = frozenset({"ACCESS_TOKEN_SCOPE_INSUFFICIENT", "insufficientPermissions"})
 # The service stands in the link to its page: "… by visiting https://console.developers.google.com/apis/api/oslogin.googleapis.com/overview…"
 _SERVICE: Final = re.compile(r"/api/([a-z]+\.googleapis\.com)")
+# "… requires a quota project, which is not set by default" has the reason of an API that is off, whose project is Google's own
+# (terraform-google-modules/terraform-google-org-policy#94).
+_QUOTA_PROJECT: Final = re.compile(r"requires a quota project")
 # What a zone does not have: "The resource 'projects/p/zones/z/acceleratorTypes/nvidia-tesla-t4' was not found", "Machine type with name
 # 'a2-highgpu-1g' does not exist in zone 'z'." (skypilot-org/skypilot#155, fastai/course-v3#493).
 _NOT_HERE: Final = re.compile(r"zones/[\w-]+/(?:accelerator|machine)Types/[\w-]+' was not found|does not exist in zone")
@@ -212,7 +215,8 @@ def cloud_errors(action: str, where: str = "") -> Iterator[None]:
             said, call, detail
         ):
             raise denial from error
-        raise of_answer(int(error.code or 0), said, reasons, call) from error
+        service = str((error.metadata or {}).get("service", ""))
+        raise of_answer(int(error.code or 0), said, reasons, call, service=service) from error
     except InvalidOperation as error:  # a 401 to anonymous credentials, which cannot be renewed
         raise of_answer(_UNAUTHORIZED, str(error), [], call) from error
     except GoogleAuthError as error:
@@ -241,7 +245,7 @@ def _refused_login(error: OAuthError) -> bool:
     return isinstance(answer, dict) and str(answer.get("error", "")).startswith(("invalid_", "unauthorized_", "unsupported_", "access_"))
 
 
-def of_answer(status: int, message: str, reasons: Collection[str], call: str) -> CloudError:
+def of_answer(status: int, message: str, reasons: Collection[str], call: str, *, service: str = "") -> CloudError:
     """Our error for a refused call.
 
     Args:
@@ -249,6 +253,7 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str) ->
         message: the error's.
         reasons: `errors[].reason`.
         call: the permission that the call needs, and where.
+        service: the API that an ErrorInfo names, such as `oslogin.googleapis.com`; empty where there is none.
     """
     summary = sentence(message)
     detail = f"HTTP {status} {' '.join(reasons)}: {message}"
@@ -261,7 +266,7 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str) ->
     if words := next((kind for pattern, kind in _WORDS if pattern.search(message)), None):
         return _of_kind(words, summary, detail, call)
     if status == _FORBIDDEN or NotReadyError in map(_REASONS.get, reasons):
-        return _forbidden(message, reasons, call, detail)
+        return _forbidden(message, reasons, call, detail, service)
     if status == _MISSING:
         missing = ImageNotFoundError if "/images/" in message else GoneError
         return missing(f"GCP finds nothing for {call}: {summary}", hint=_HINTS.get(missing, _otherwise(message)), detail=detail)
@@ -282,12 +287,15 @@ def _otherwise(message: str) -> str:
     return f"correct `{key}` in the profile; {_HINTS[CloudInvalidError]}" if key else _HINTS[CloudInvalidError]
 
 
-def _forbidden(message: str, reasons: Collection[str], call: str, detail: str) -> CloudError:
+def _forbidden(message: str, reasons: Collection[str], call: str, detail: str, service: str) -> CloudError:
     """What a 403 means, by its reasons: an API that is off, a login without a scope, a quota, a rate, an account, or a permission."""
     summary = sentence(message)
+    if _QUOTA_PROJECT.search(message):
+        hint = "name one: `gcloud auth application-default set-quota-project PROJECT`"
+        return CredentialsMissingError(f"the GCP login names no project to count {call} against: {summary}", hint=hint, detail=detail)
     if _API_IS_OFF & set(reasons):
-        service = _SERVICE.search(message)
-        name = service[1] if service else "compute.googleapis.com"
+        linked = _SERVICE.search(message)
+        name = service or (linked[1] if linked else "compute.googleapis.com")
         hint = f"the owner of the project enables it: `gcloud services enable {name}`"
         return PermissionRefusedError(f"the API {name} is not enabled in this project, for {call}: {summary}", hint=hint, detail=detail)
     if _NO_SCOPE & set(reasons):

@@ -207,6 +207,24 @@ BODIES: list[tuple[int, dict[str, Any], type[CloudError], str, str]] = [
     ),
     (
         403,
+        {"message": "It is off.", "details": [{**INFO, "reason": "SERVICE_DISABLED", "metadata": {"service": "iap.googleapis.com"}}]},
+        PermissionRefusedError,
+        "iap.googleapis.com is not enabled",
+        "`gcloud services enable iap.googleapis.com`",
+    ),
+    (  # terraform-google-modules/terraform-google-org-policy#94
+        403,
+        {
+            "message": "Your application is authenticating by using local Application Default Credentials. "
+            "The orgpolicy.googleapis.com API requires a quota project, which is not set by default.",
+            "details": [{**INFO, "reason": "SERVICE_DISABLED", "metadata": {"service": "orgpolicy.googleapis.com"}}],
+        },
+        CredentialsMissingError,
+        "names no project to count",
+        "set-quota-project",
+    ),
+    (
+        403,
         {"message": "Request had insufficient authentication scopes.", "details": [{**INFO, "reason": "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}]},
         CredentialsMissingError,
         "scopes",
