@@ -267,10 +267,18 @@ class TestRealHost:
 
     def test_a_full_disk_is_said_and_a_rerun_completes(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         lab.shell("sudo rm -rf /opt/gpuprov && sudo mount -t tmpfs -o size=60m tmpfs /opt")
-        with pytest.raises(PlaybookFailedError, match="role opencv failed") as caught:
+        with pytest.raises(PlaybookFailedError, match="/opt has 60 MB free"):  # before anything is changed
             run(lab.target, profile, ["opencv"], tmp_path / "full")
-        assert "df -h" in caught.value.hint
         lab.shell("sudo mount -o remount,size=1g /opt")
+
+        def fill(progress: Progress) -> None:
+            if (progress.role, progress.state) == ("opencv", "started"):
+                lab.shell("sudo fallocate -l 960M /opt/fill")
+
+        with pytest.raises(PlaybookFailedError, match="role opencv failed") as caught:
+            converge(lab.target, profile, ["opencv"], lock=locked(profile), run_dir=tmp_path / "fills", login="ubuntu", on_progress=fill)
+        assert "df -h" in caught.value.hint
+        lab.shell("sudo rm /opt/fill")
         assert run(lab.target, profile, ["opencv"], tmp_path / "again").changed == 1  # over what the first run left half-way
         assert lab.shell("/opt/gpuprov/venvs/opencv/bin/python -c 'import cv2; print(cv2.__version__)'").startswith("4.")
 
