@@ -28,8 +28,13 @@ if TYPE_CHECKING:  # mypy checks the names of the fields, of a struct too
 else:
 
     def replace(record, /, **changes):  # noqa: ANN001, ANN003, ANN201
-        """The record with some of its fields changed; it may be a dataclass too."""
-        return (msgspec.structs.replace if isinstance(record, msgspec.Struct) else dataclasses.replace)(record, **changes)
+        """The record with some of its fields changed; it may be a dataclass too.
+
+        `msgspec.structs.replace` of msgspec 0.19 does not call `__post_init__`, in which records check what they are given.
+        """
+        if isinstance(record, msgspec.Struct):
+            return type(record)(**{**msgspec.structs.asdict(record), **changes})
+        return dataclasses.replace(record, **changes)
 
 
 def asdict(record: object) -> dict[str, Any]:
