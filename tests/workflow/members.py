@@ -6,11 +6,7 @@ import base64
 import json
 import threading
 import types
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ import yaml
 
 from provision.clouds.aws.client import client
 from provision.clouds.aws.onhost import member as onhost
+from tests.here import urllib_from
 from tests.waiting import until
 
 member: Any = onhost  # it runs as it is, without annotations
@@ -67,21 +64,12 @@ class Members:
         if self.broken(instance):
             (folder / BROKEN).touch()
         address = machine["PublicIpAddress"]
-
-        class FromHere(urllib.request.HTTPHandler):
-            def http_open(self, request: urllib.request.Request) -> Any:
-                def connect(host: str, **more: Any) -> HTTPConnection:
-                    return HTTPConnection(host, **more, source_address=(address, 0))
-
-                return self.do_open(connect, request)
-
-        request = types.SimpleNamespace(Request=urllib.request.Request, urlopen=urllib.request.build_opener(FromHere).open)
         for name, value in {
             "CONFIG": str(folder / "member.json"),
             "STATE": str(folder / "state"),
             "say": self.console.append,
             "threading": types.SimpleNamespace(Event=threading.Event, Thread=threading.Thread),
-            "urllib": types.SimpleNamespace(request=request, error=urllib.error, parse=urllib.parse),
+            "urllib": urllib_from(address),
         }.items():
             self.patch.setattr(member, name, value)
         member.main()

@@ -114,7 +114,7 @@ def of_answer(status: int, body: Any, headers: Mapping[str, str], call: str, sco
         return CredentialsExpiredError(f"DigitalOcean does not accept the token for {call}: {summary}", hint=LOGIN, detail=detail)
     meaning = next((kind for words, kind in _MEANINGS if words.search(message)), None)
     if status == _FORBIDDEN and (meaning is None or _SCOPES.search(message)):
-        text = f"DigitalOcean refuses {call}: {summary or 'no reason given'}: the token needs {', '.join(scopes)}"
+        text = f"DigitalOcean refuses {call} (the token needs {', '.join(scopes)}): {summary or 'it gave no reason'}"
         return PermissionRefusedError(text, hint=_HINTS[PermissionRefusedError], detail=detail)
     if status == _TOO_MANY:
         return ThrottledError(f"DigitalOcean asks for slower calls of {call}: {summary}", hint=_when(headers), detail=detail)

@@ -95,7 +95,7 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
         now = ", ".join(sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in gpus}))
         return not_applicable(f"{aim} are locked, which no function of the driver tells; --tier perf proves it. Now: {now}")
     expected = f"application clocks {aim}, set again at boot"
-    if not settings and any("deprecated" in (gpu.app_graphics_mhz.unknown or "") for gpu in gpus):  # from driver 590 on
+    if not settings and any(gpu.app_graphics_mhz.removed for gpu in gpus):  # from driver 590 on
         return fails(
             expected, "this driver has none, and no unit has locked the graphics clock since the boot", apply("clocks", "locks it")
         )

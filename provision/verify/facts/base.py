@@ -44,6 +44,11 @@ class Reading(FactPart):
         """Whether NVML says that this GPU or driver has no such thing (nvmlErrorString), as opposed to not having read it."""
         return self.value is None and any(words in (self.unknown or "") for words in ("Not Supported", "Function Not Found"))
 
+    @property
+    def removed(self) -> bool:
+        """Whether NVML says that this driver no longer has such a thing."""
+        return self.value is None and "deprecated" in (self.unknown or "")
+
     def answer(self) -> int | float | str:
         """The value; without one NotObservedError, with NVML's reason."""
         if self.value is None:

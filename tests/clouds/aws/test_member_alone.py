@@ -11,12 +11,8 @@ import random
 import threading
 import time
 import types
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +26,7 @@ from provision.clouds.fleet import Waves
 from provision.rehearsal import control
 from provision.structs import replace
 from tests.clouds.aws.test_fleet import REGION, Made, made, silent
+from tests.here import urllib_from
 from tests.rehearsal.aws.machine import Machine
 from tests.waiting import until
 
@@ -93,13 +90,6 @@ class Member:
     def _stand(self) -> None:
         played, address = self.time, self.address
 
-        class FromHere(urllib.request.HTTPHandler):
-            def http_open(self, request: urllib.request.Request) -> Any:
-                def connect(host: str, **more: Any) -> HTTPConnection:
-                    return HTTPConnection(host, **more, source_address=(address, 0))
-
-                return self.do_open(connect, request)
-
         class Ended(threading.Event):
             def wait(self, timeout: float | None = None) -> bool:
                 played.beat_at = played.at + (timeout or 0.0)
@@ -113,8 +103,6 @@ class Member:
                 super().set()
                 played.beat_at = math.inf
 
-        opened = urllib.request.build_opener(FromHere).open
-        request = types.SimpleNamespace(Request=urllib.request.Request, urlopen=opened)
         for name, value in {
             "CONFIG": str(self.folder / "member.json"),
             "STATE": str(self.folder / "state"),
@@ -122,7 +110,7 @@ class Member:
             "say": self.console.append,
             "time": played,
             "threading": types.SimpleNamespace(Event=Ended, Thread=threading.Thread),
-            "urllib": types.SimpleNamespace(request=request, error=urllib.error, parse=urllib.parse),
+            "urllib": urllib_from(address),
         }.items():
             self.patch.setattr(member, name, value)
 

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import types
-import urllib.error
-import urllib.parse
-import urllib.request
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +13,7 @@ import yaml
 from provision.clouds.gcp import fleet, fleet_requests
 from provision.clouds.gcp.onhost import member as onhost
 from tests.clouds.gcp.test_fleet import ACCOUNT, OTHER, PROGRAM, REGION, Made, made, silent
+from tests.here import urllib_from
 
 __all__ = ["made"]
 
@@ -37,16 +33,7 @@ class Member:
         address = made.machine(made.serving(1)[0]).address
         document = yaml.safe_load(fleet_requests.user_data(made.order, made.access.machine_endpoint_url))
         self.config = json.loads(document["write_files"][0]["content"])
-
-        class FromHere(urllib.request.HTTPHandler):
-            def http_open(self, request: urllib.request.Request) -> Any:
-                def connect(host: str, **more: Any) -> HTTPConnection:
-                    return HTTPConnection(host, **more, source_address=(address, 0))
-
-                return self.do_open(connect, request)
-
-        request = types.SimpleNamespace(Request=urllib.request.Request, urlopen=urllib.request.build_opener(FromHere).open)
-        patch.setattr(member, "urllib", types.SimpleNamespace(request=request, error=urllib.error, parse=urllib.parse))
+        patch.setattr(member, "urllib", urllib_from(address))
         patch.setattr(member, "STATE", str(folder))
         boots = itertools.count()
         patch.setattr(member, "boot_id", lambda: f"boot-{next(boots)}")

@@ -372,12 +372,10 @@ def main():
     free = space.f_bavail * space.f_frsize // _GIB
     if free < options["free_gb"]:
         problems.append("/ has %d GB free, and the stack needs %d" % (free, options["free_gb"]))
-    problems += full_disks()
-    problems += [why for why in [options["modules"] and signed_only()] if why]
-    problems += [under_windows()] if options["branch"] and under_windows() else []
+    reasons = [signed_only() if options["modules"] else "", under_windows() if options["branch"] else "", noexec(_RUN_FROM)]
+    problems += full_disks() + [why for why in reasons if why]
     refused, replaced = of_others(options["branch"]) if options["branch"] else ([], [])
     problems += refused
-    problems += [noexec(_RUN_FROM)] if noexec(_RUN_FROM) else []
     missing = without_candidate(options["headers"])
     if missing:
         names = " and ".join(missing)
