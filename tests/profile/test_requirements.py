@@ -219,9 +219,9 @@ def test_no_python_is_downloaded_to_resolve_for_one_that_is_not_here(tmp_path: P
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-managed")
     monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "pythons"))
     monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", f"{index.url}/pythons")
-    with pytest.raises(IndexUnreachableError):
+    with contextlib.suppress(IndexUnreachableError):  # uv 0.6 resolves without that Python, uv 0.13 says that it is not here
         resolve_beside(["einops"], [], "3.12", "a test")
-    assert index.asked == []
+    assert [path for path in index.asked if "/pythons/" in path] == []
 
 
 def test_without_a_framework_there_is_nothing_to_add_to(tmp_path: Path) -> None:
