@@ -109,6 +109,7 @@ def host_entry(run: BenchRun, plan: str, machine: str, verdicts: Sequence[BenchV
 
 _HINTS: Final = {
     "busy": "end what uses the GPU, or measure all the same with --force, which marks every figure as busy",
+    "lost": "`gpuprov verify` of the host says what to do about it; measure when all its GPUs answer",
     "no-gpu": "see `nvidia-smi` on the host",
     "no-torch": "--python names the interpreter of the environment that has PyTorch there",
 }

@@ -12,7 +12,9 @@ class NVMLError(Exception): pass
 NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
 def nvmlInit(): pass
 def nvmlDeviceGetCount(): return 2
-def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetHandleByIndex(index):
+    if index == LOST: raise NVMLError("GPU is lost")
+    return index
 def nvmlDeviceGetName(index): return b"NVIDIA H100 80GB HBM3"
 def nvmlDeviceGetUUID(index): return "GPU-%d" % index
 def nvmlDeviceGetPowerUsage(index): return 300000
@@ -53,9 +55,9 @@ def run(bench, seconds):
 """
 
 
-def stand_ins(*, busy: bool = False) -> dict[str, str]:
-    """Module → text."""
-    return {"pynvml": NVML + f"BUSY = {int(busy)}\n", "torch": TORCH, "toy": TOY}
+def stand_ins(*, busy: bool = False, lost: int | None = None) -> dict[str, str]:
+    """Module → text; `lost` is a GPU that NVML lists and does not reach."""
+    return {"pynvml": NVML + f"BUSY, LOST = {int(busy)}, {lost}\n", "torch": TORCH, "toy": TOY}
 
 
 DATA = Path(__file__).parents[2] / "data" / "bench"

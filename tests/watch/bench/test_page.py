@@ -137,6 +137,7 @@ def test_control_characters_do_not_reach_a_terminal(tmp_path: Path) -> None:
         ({"done": [DoneMessage(0, "gemm", (0,), {"0": "CUDA error: CUDA-capable device(s) is/are busy or unavailable"})]}, "compute mode"),
         ({"refused": RefusedMessage("no-gpu", "Unexpected error from cudaGetDeviceCount(). Error 802: x")}, "the checks fabric"),
         ({"refused": RefusedMessage("no-gpu", "there is no GPU")}, "see `nvidia-smi` on the host"),
+        ({"refused": RefusedMessage("lost", "GPU 5: GPU is lost")}, "`gpuprov verify` of the host says what to do"),
         ({"done": [DoneMessage(0, "gemm", (0,), {"0": "it did not end"})]}, ""),
     ],
 )

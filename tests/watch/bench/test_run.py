@@ -33,10 +33,10 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     travel(monkeypatch)
 
 
-def travel(monkeypatch: pytest.MonkeyPatch, *, busy: bool = False) -> None:
+def travel(monkeypatch: pytest.MonkeyPatch, *, busy: bool = False, lost: int | None = None) -> None:
     """Let the stand-ins travel with our modules."""
     loader, packed = run._modules()
-    texts = {**json.loads(zlib.decompress(packed)), **stand_ins(busy=busy)}
+    texts = {**json.loads(zlib.decompress(packed)), **stand_ins(busy=busy, lost=lost)}
     monkeypatch.setattr(run, "_modules", lambda: (loader, zlib.compress(json.dumps(texts).encode(), 1)))
 
 
@@ -89,6 +89,14 @@ def test_a_gpu_in_use_is_refused_with_who_uses_it_and_measured_only_by_force(mon
     forced = of(BenchStep("toy", "first", 1), force=True)
     assert forced.start is not None
     assert ([holder[:2] for holder in forced.start.held], len(forced.measured)) == ([(0, 1), (1, 1)], 1)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_host_with_a_lost_gpu_is_refused_by_the_gpus_name(monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
+    travel(monkeypatch, lost=lost)
+    refused = of(BenchStep("toy", "first", 1), force=True).refused
+    assert refused is not None
+    assert (refused.code, refused.why) == ("lost", f"GPU {lost}: GPU is lost")
 
 
 def test_a_host_without_that_python_is_refused() -> None:

@@ -176,8 +176,8 @@ def main(request, packed):
     meter = BenchMeter()
     if not os.path.exists(request["python"]):
         refuse(code="no-torch", why="there is no %s" % request["python"])
-    if not meter.handles and not request["processor"]:
-        refuse(code="no-gpu", why=meter.why or "NVML lists no GPU")
+    if (meter.lost or not meter.handles) and not request["processor"]:  # without one of its GPUs a host is not the host of its figures
+        refuse(code="lost" if meter.lost else "no-gpu", why="; ".join(meter.lost.values()) or meter.why or "NVML lists no GPU")
     before = holders(meter)
     used = before or [[index, 0, "", ""] for index in unseen(meter)]
     if used and not request["force"]:

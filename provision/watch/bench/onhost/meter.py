@@ -14,16 +14,19 @@ class BenchMeter:
     """Reads NVML again and again, of the GPUs at some positions (all, if none are named)."""
 
     def __init__(self, positions=None):
-        """Open NVML; `why` says why nothing can be read."""
-        self.why, self.handles, self.rows, self.stopped, self.paused = "", {}, {}, threading.Event(), False
+        """Open NVML; `why` says why nothing can be read, `lost` which GPUs NVML lists and does not reach."""
+        self.why, self.handles, self.rows, self.stopped, self.paused, self.lost = "", {}, {}, threading.Event(), False, {}
         self.nvml, self.events = importlib.import_module("pynvml"), None
         try:
             self.nvml.nvmlInit()
-            for index in range(self.nvml.nvmlDeviceGetCount()):
-                if positions is None or index in positions:
-                    self.handles[index], self.rows[index] = self.nvml.nvmlDeviceGetHandleByIndex(index), []
+            wanted = [index for index in range(self.nvml.nvmlDeviceGetCount()) if positions is None or index in positions]
         except self.nvml.NVMLError as error:
-            self.why = "NVML: %s" % error
+            wanted, self.why = [], "NVML: %s" % error
+        for index in wanted:
+            try:
+                self.handles[index], self.rows[index] = self.nvml.nvmlDeviceGetHandleByIndex(index), []
+            except self.nvml.NVMLError as error:
+                self.lost[index] = "GPU %d: %s" % (index, error)
 
     def ask(self, name, *arguments):
         """A reading, or None where this driver or GPU has none."""
