@@ -1,6 +1,6 @@
 """Draw the README's picture from a real run: `python docs/pictures/make.py` as root, about five minutes.
 
-It runs `gpuprov up` and `gpuprov verify` on the embedded cloud, in a terminal of its own, keeps the lines that the picture shows in
+It runs `gpuprov up` and `gpuprov verify` on the embedded cloud, in a terminal of its own, keeps what they print in
 `up.ansi`, and draws `up.svg` and `up-dark.svg` from them. `python docs/pictures/make.py --draw` only draws. The pictures hold text and
 shapes: no fonts, no scripts, and nothing that another host would have to serve. A test checks that they are what `up.ansi` gives.
 """
@@ -32,12 +32,6 @@ RECORDING: Final = FOLDER / "up.ansi"
 COLUMNS: Final = 106
 PROMPT: Final = "$ "
 RUN: Final = ("gpuprov up --profile t4-train --rehearse --name t4 --without-gpu", "gpuprov verify t4 --without-gpu")
-# The lines of each report that the picture shows; how many it leaves out stands in their place.
-SHOWN: Final = (
-    frozenset({"os"}),
-    frozenset({"python3", "gcc", "ffmpeg", "users", "data-disk", "root-room", "driver", "counters", "application-clocks", "opencv"}),
-)
-_FINDING: Final = re.compile(r" {2}(?:pass|fail|warn|waived|unknown|not-applicable) +(\S+)")
 _SPINNER: Final = re.compile("[\u2800-\u28ff]")
 
 LIGHT: Final = TerminalTheme(
@@ -118,27 +112,10 @@ def _settled(printed: str) -> Iterator[str]:
         yield last.rstrip()
 
 
-def excerpt(printed: str) -> str:
-    """The lines that the picture shows, with their colours."""
-    lines: list[str] = []
-    part, left_out, shown = -1, 0, True
-    for line in printed.rstrip("\n").split("\n"):
-        plain = Text.from_ansi(line).plain
-        finding = _FINDING.match(plain)
-        if plain.startswith(PROMPT):
-            part += 1
-        if finding:
-            shown = finding[1] in SHOWN[part]
-        elif not plain.startswith(" " * 15):  # what explains a finding is shown with it
-            shown = True
-        if not shown:
-            left_out += 1
-            continue
-        if left_out and not finding:
-            lines.append(f"\x1b[2m  ⋮  {left_out} lines left out of this picture\x1b[0m")
-            left_out = 0
-        lines.append(f"\x1b[1m{line}\x1b[0m" if plain.startswith(PROMPT) else line)
-    return "\n".join(lines) + "\n"
+def with_prompts(printed: str) -> str:
+    """What was printed, with the commands in bold."""
+    lines = printed.rstrip("\n").split("\n")
+    return "\n".join(f"\x1b[1m{line}\x1b[0m" if line.startswith(PROMPT) else line for line in lines) + "\n"
 
 
 def svg(recording: str, theme: TerminalTheme) -> str:
@@ -163,7 +140,7 @@ def pictures() -> dict[Path, str]:
 def main() -> None:
     """Record, unless told only to draw, and draw."""
     if "--draw" not in sys.argv[1:]:
-        RECORDING.write_text(excerpt(record()))
+        RECORDING.write_text(with_prompts(record()))
     for path, drawn in pictures().items():
         path.write_text(drawn)
 

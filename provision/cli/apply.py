@@ -10,7 +10,6 @@ from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.converge.roles import in_order
 from provision.mirror.folder import check_folder
-from provision.report import text
 from provision.review.where import Organisation
 from provision.structs import replace
 from provision.workflow.apply import apply, request_for
@@ -94,7 +93,7 @@ def command(
 
 
 def _print(results: Sequence[SetupResult], *, strict: bool) -> None:
-    echo(text.render(*(result.report for result in results), strict=strict, styled=options.styled), styled=True)
+    echo(options.report_text(*(result.report for result in results), strict=strict), styled=True)
 
 
 def _as_data(result: SetupResult, *, strict: bool) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import difflib
 import functools
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,6 +21,9 @@ from provision.cli import echo, inert
 from provision.errors import UsageError
 from provision.paths import write_whole
 from provision.review.where import Organisation
+
+if TYPE_CHECKING:
+    from provision.verify.finding import Report
 
 _FEW = 30  # words that an error can list
 
@@ -89,7 +93,7 @@ def file_option(*names: str, text: str, metavar: str = "FILE", **settings: Any) 
 
 optional_profile = _profile_option("The profile that should hold.  [default: the one the instance was launched from]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part. The report says so in its first line.")
+without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part. The report says so in its first lines.")
 tier = click.option(
     "--tier",
     type=click.Choice(["quick", "standard", "perf"]),
@@ -196,6 +200,14 @@ def coloured(stream: TextIO) -> bool:
 def styled(text: str, **style: Any) -> str:
     """A text for standard output in a style of `click.style`, where there are colours."""
     return click.style(text, **style) if coloured(sys.stdout) else text
+
+
+def report_text(*reports: "Report", strict: bool, everything: bool = False) -> str:
+    """The reports as text for standard output, as wide as the terminal is; `everything` lists every check."""
+    from provision.report import text  # noqa: PLC0415 - only few commands print a report
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return text.render(*reports, strict=strict, styled=styled, width=width, everything=everything)
 
 
 def print_json(data: Any) -> None:

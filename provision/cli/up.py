@@ -12,7 +12,6 @@ from provision.clouds import CLOUDS
 from provision.errors import GpuprovError
 from provision.launch.journal import check_name
 from provision.launch.place import Attempt
-from provision.report import text
 from provision.review.where import Organisation
 from provision.structs import asdict, replace
 from provision.workflow import audited
@@ -133,7 +132,7 @@ def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
 
 
 def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:
-    echo(text.render(*(host.result.report for host in hosts), strict=strict, styled=options.styled), styled=True)
+    echo(options.report_text(*(host.result.report for host in hosts), strict=strict), styled=True)
     for instance in (host.instance for host in hosts):
         echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
         echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")

@@ -6,7 +6,6 @@ from provision import report
 from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.cli.verify import VerifyWords
-from provision.report import text
 from provision.report.base import inert
 from provision.verify.ahead import EarlyObservations
 from provision.verify.checks import CHECKS
@@ -44,7 +43,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
             echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
     with narration() as narrator:
         verification = verify(Session.open(), request, agreed, watch=narrator.hosts, ahead=ahead)
-    _print("json" if words.as_json else words.form or "text", verification, strict=words.strict)
+    _print("json" if words.as_json else words.form or "text", verification, words)
     if words.html:
         options.write(words.html, _render("html", verification, strict=words.strict) + "\n")
     if words.evidence:
@@ -56,9 +55,13 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
     return verification.exit_code
 
 
-def _print(form: str, verification: VerifyResult, *, strict: bool) -> None:
+def _print(form: str, verification: VerifyResult, words: VerifyWords) -> None:
     """Print the report. What else there is to say is part of text, and goes to standard error beside the other formats."""
-    document, drift = _render(form, verification, strict=strict), verification.drift
+    drift, reports = verification.drift, verification.reports
+    if form == "text":
+        document = options.report_text(*reports, strict=words.strict, everything=words.every_check)
+    else:
+        document = _render(form, verification, strict=words.strict)
     if form == "json" and drift is not None:
         document = json.dumps({**json.loads(document), "drift": [move.as_dict() for move in drift]}, indent=2, sort_keys=True)
     echo(document, styled=form == "text")
@@ -70,10 +73,8 @@ def _print(form: str, verification: VerifyResult, *, strict: bool) -> None:
 
 
 def _render(form: str, verification: VerifyResult, *, strict: bool) -> str:
-    """The reports in one format: text of one host in the terminal's colours, the page with a chart of what was measured."""
+    """The reports in one format, the page with a chart of what was measured."""
     reports = verification.reports
-    if form == "text" and len(reports) == 1:
-        return text.render(reports[0], strict=strict, styled=options.styled)
     if form == "html" and reports:
         from provision.report import chart, html  # noqa: PLC0415 - Jinja2, which no other format needs
 

@@ -53,6 +53,7 @@ class VerifyWords(Struct):
     together: bool
     without_gpu: bool
     strict: bool
+    every_check: bool
     as_json: bool
 
     def check(self) -> None:
@@ -106,6 +107,7 @@ class VerifyWords(Struct):
 )
 @options.without_gpu
 @options.strict
+@click.option("--all", "every_check", is_flag=True, help="List every check in the text, also what passes, is waived or does not apply.")
 @options.as_json
 @click.pass_context
 def command(ctx: click.Context, /, **arguments: Any) -> None:

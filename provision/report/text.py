@@ -1,10 +1,14 @@
-"""The report for people: what was excused first, a line for each check, more for those that do not pass, the summary last."""
+"""The report for people: the verdict first and last, then what asks something of them, then the rest in a line for each outcome."""
 
+import re
+import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 from provision.report.base import EXPLAINED, inert, tally, uneven_checks
-from provision.verify.finding import Outcome, Report, summary
+from provision.verify.finding import Finding, Outcome, Report, summary
 
 _STYLES: Final[dict[Outcome, dict[str, Any]]] = {
     "pass": {"fg": "green"},
@@ -14,8 +18,15 @@ _STYLES: Final[dict[Outcome, dict[str, Any]]] = {
     "unknown": {"fg": "yellow", "bold": True},
     "not-applicable": {"dim": True},
 }
+_VERDICTS: Final = {EXIT_OK: "meets", EXIT_FAILED_CHECK: "does not meet", EXIT_UNKNOWN: "is not proven to meet"}
+_FOLDED: Final[tuple[Outcome, ...]] = ("waived", "pass")
+_BY_WEIGHT: Final[tuple[Outcome, ...]] = (*EXPLAINED, *_FOLDED, "not-applicable")
 _OUTCOME_WIDTH: Final = 15  # the longest outcome and a space
+_EXPLAINED_WIDTH: Final = 9  # the longest of those that are explained or folded, and two spaces
 _LONGEST_NAME: Final = 40
+_FEW: Final = 12  # as many checks are listed whole
+_ALIKE: Final = 3  # as many unknown checks with one reason are told once
+_NARROWEST: Final = 30
 Styled = Callable[..., str]  # a text in a style, with the arguments of `click.style`
 
 
@@ -24,14 +35,19 @@ def plain(text: str, **_style: Any) -> str:
     return text
 
 
-def render(*reports: Report, strict: bool = False, styled: Styled = plain) -> str:
+def render(*reports: Report, strict: bool = False, styled: Styled = plain, width: int | None = None, everything: bool = False) -> str:
     """The reports as text: several hosts one after the other, then a table of the checks that some of them do not pass.
 
-    Whatever `styled` does, text from a host never reaches the terminal as anything but plain text.
+    Args:
+        reports: one for each host.
+        strict: whether warnings count as failures.
+        styled: gives a text its style. Text from a host never reaches the terminal as anything but plain text.
+        width: of the terminal in columns, where long lines are to be broken.
+        everything: whether each check has its own line, in the order of the checks' list.
     """
     lines: list[str] = []
     for report in reports:
-        lines += _host(styled, report, strict=strict)
+        lines += _host(styled, report, strict=strict, width=width, everything=everything or len(report.findings) <= _FEW)
         if len(reports) > 1:
             lines.append("")
     if len(reports) > 1:
@@ -41,21 +57,90 @@ def render(*reports: Report, strict: bool = False, styled: Styled = plain) -> st
     return "\n".join(lines)
 
 
-def _host(styled: Styled, report: Report, *, strict: bool) -> Iterator[str]:
-    for note in report.all_notes(strict=strict):
-        yield styled(inert(note), bold=True)
+def _host(styled: Styled, report: Report, *, strict: bool, width: int | None, everything: bool) -> Iterator[str]:
+    verdict = styled(_verdict(report, strict=strict), bold=True)
+    yield verdict
     duration = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
-    when = inert(report.observed_at) or "at an unknown time"
-    yield f"{inert(report.host)} against profile {inert(report.profile)}, observed {when}{duration}"
-    width = max((len(inert(finding.check)) for finding in report.findings), default=0) + 1
-    for finding in report.findings:
-        outcome = styled(f"{finding.outcome:<{_OUTCOME_WIDTH}}", **_STYLES[finding.outcome])
-        yield f"  {outcome}{inert(finding.check):<{width}}{inert(finding.observed)}"
+    yield f"observed {inert(report.observed_at) or 'at an unknown time'}{duration}"
+    for note in report.all_notes(strict=strict):
+        yield from (styled(line, bold=True) for line in _broken("", inert(note), width))
+    if everything:
+        yield from _rows(styled, report, report.findings, _OUTCOME_WIDTH, width)
+    else:
+        for outcome in EXPLAINED:
+            yield from _rows(
+                styled, report, [finding for finding in report.findings if finding.outcome == outcome], _EXPLAINED_WIDTH, width
+            )
+        for outcome in _FOLDED:
+            ids = [inert(finding.check) for finding in report.findings if finding.outcome == outcome]
+            if ids:
+                lead = f"  {styled(f'{outcome:<{_EXPLAINED_WIDTH}}', **_STYLES[outcome])}"
+                yield from _broken(lead, f"{len(ids)}: {', '.join(ids)}", width, 2 + _EXPLAINED_WIDTH)
+        if inapplicable := report.summary["not-applicable"]:
+            listing = "`--all`" if report.elapsed_s is None else f"`gpuprov verify {_quoted(report)} --all`"
+            yield styled(f"  {inapplicable} not applicable; {listing} lists every check", dim=True)
+    yield verdict
+
+
+def _verdict(report: Report, *, strict: bool) -> str:
+    if not report.findings:
+        return f"no check was made of {inert(report.host)} against profile {inert(report.profile)}"
+    waived, code = report.summary["waived"], report.exit_code(strict=strict)
+    but = ""
+    if code == EXIT_OK:
+        but = f" apart from {waived} waived {'check' if waived == 1 else 'checks'}" if waived else " in every check that was made"
+    counts = ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in _BY_WEIGHT if report.summary[outcome])
+    return f"{inert(report.host)} {_VERDICTS[code]} profile {inert(report.profile)}{but}: {counts}"
+
+
+def _rows(styled: Styled, report: Report, findings: Sequence[Finding], outcome_width: int, width: int | None) -> Iterator[str]:
+    """Each finding with what it shows, and what is told of those that do not pass. Many that are unknown for one reason are one row."""
+    column = max((len(inert(finding.check, _LONGEST_NAME)) for finding in findings), default=0) + 1
+    for finding, alike in _together(findings):
+        lead = f"  {styled(f'{finding.outcome:<{outcome_width}}', **_STYLES[finding.outcome])}"
+        name = inert(finding.check, _LONGEST_NAME) if len(alike) == 1 else f"{len(alike)} checks:"
+        yield from _broken(f"{lead}{name:<{column}}", inert(finding.observed), width, 2 + outcome_width + column)
+        if len(alike) > 1:
+            yield from _broken(" " * (4 + outcome_width), ", ".join(inert(one.check, _LONGEST_NAME) for one in alike), width)
         if finding.outcome in EXPLAINED:
-            yield f"{'':19}expected: {inert(finding.expected)}"
+            if len(alike) == 1:
+                yield from _broken(" " * (4 + outcome_width), f"expected: {inert(finding.expected)}", width)
             if finding.hint:
-                yield f"{'':19}hint: {inert(finding.hint)}"
-    yield styled(f"{len(report.findings)} checks: {tally(report.summary)}", bold=True)
+                yield from _broken(" " * (4 + outcome_width), f"hint: {_pasteable(report, inert(finding.hint))}", width)
+
+
+def _together(findings: Sequence[Finding]) -> Iterator[tuple[Finding, list[Finding]]]:
+    reasons: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.outcome == "unknown":
+            reasons.setdefault((finding.observed, finding.hint), []).append(finding)
+    for finding in findings:
+        alike = reasons.get((finding.observed, finding.hint), []) if finding.outcome == "unknown" else []
+        if len(alike) < _ALIKE:
+            yield finding, [finding]
+        elif finding is alike[0]:
+            yield finding, alike
+
+
+def _pasteable(report: Report, hint: str) -> str:
+    """A hint whose commands name the host that was observed; of a file nobody knows the host."""
+    if report.elapsed_s is None:
+        return hint
+    return re.sub(r"\bHOST\b", lambda _: _quoted(report), hint)
+
+
+def _quoted(report: Report) -> str:
+    return shlex.quote(inert(report.host, _LONGEST_NAME))
+
+
+def _broken(lead: str, text: str, width: int | None, indent: int | None = None) -> Iterator[str]:
+    """A text behind its lead, in lines of a width; `indent` is how wide the lead is without its style."""
+    shift = len(lead) if indent is None else indent
+    parts = [text]
+    if width is not None:
+        parts = textwrap.wrap(text, max(width - shift, _NARROWEST), break_on_hyphens=False, break_long_words=False) or [""]
+    yield (lead + parts[0]).rstrip()
+    yield from (" " * shift + part for part in parts[1:])
 
 
 def _side_by_side(styled: Styled, reports: Sequence[Report]) -> Iterator[str]:

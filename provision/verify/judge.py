@@ -63,7 +63,7 @@ def judge(
     made, omitted = _chosen(selection, tier, split=bool(profile.gpu.mig))
     findings = [told or _judge_one(check, facts, profile, gpu_missing=gpu_missing) for check, told in made]
     # In several notes, because some formats cut a long line and every omitted check must be named.
-    notes = [f"not checked, by --only or --skip: {ids}" for ids in textwrap.wrap(", ".join(omitted), _NOTE_WIDTH)]
+    notes = [f"not checked, by --only or --skip: {ids}" for ids in textwrap.wrap(", ".join(omitted), _NOTE_WIDTH, break_on_hyphens=False)]
     if without_gpu:
         findings = [_excuse(finding) for finding in findings]
         excused = sum(finding.excuse == "without-gpu" for finding in findings)
