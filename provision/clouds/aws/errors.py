@@ -18,6 +18,7 @@ from provision.errors import (
     CloudUnreachableError,
     CredentialsExpiredError,
     CredentialsMissingError,
+    DiskKeyRefusedError,
     ImageNotFoundError,
     PermissionRefusedError,
     QuotaExceededError,
@@ -39,6 +40,7 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     RegionRefusedError: "add another region to the profile's places, or wait where AWS says so",
     MachineRefusedError: "`gpuprov ls` shows the machine; change there what AWS names, then run the same command again",
     TokenSpentError: "run the same command again; it asks under another token",
+    DiskKeyRefusedError: "see that the key of `places: disk_key` exists and is enabled, and that these credentials may use it",
 }
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html has the command as well.
 _NO_SPOT_ROLE: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
@@ -51,11 +53,14 @@ _CODES: Final[dict[type[CloudError], tuple[str, ...]]] = {
         *("Insufficient*Capacity", "InsufficientCapacityOnHost", "InsufficientFreeAddressesInSubnet", "UnfulfillableCapacity"),
         *("Unsupported", "SpotMaxPriceTooLow", "ReservationCapacityExceeded", "VolumeTypeNotAvailableInZone", "InvalidZone.NotFound"),
         *("InvalidAvailabilityZone", "IncompatibleHostRequirements", "UnavailableHostRequirements"),
+        "InvalidCapacityReservationState.PendingActivation",  # of a block that begins later
     ),
     ThrottledError: (
         *("RequestLimitExceeded", "Throttling*", "*ThrottledException", "RequestThrottled", "TooManyRequestsException", "SlowDown"),
         *("BandwidthLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "PriorRequestNotComplete", "ConcurrentTagAccess"),
         *("Concurrent*LimitExceeded", "PendingSnapshotLimitExceeded"),  # which say themselves to wait for those under way
+        # Of Auto Scaling, whose model says of each that it passes: "not yet ready", "a pending update", "activities in progress".
+        *("ServiceLinkedRoleFailure", "ResourceContention", "ScalingActivityInProgress", "CreditSpecificationUpdateInProgress"),
     ),
     # A default network that somebody has deleted, or that a new region never had; a verification takes up to four hours, region by region.
     RegionRefusedError: (
@@ -63,24 +68,18 @@ _CODES: Final[dict[type[CloudError], tuple[str, ...]]] = {
         "UnsupportedException",  # of a region without capacity reservations
     ),
     AccountRefusedError: ("OptInRequired", "Blocked", "AccountDisabled", "AccountProblem", "NotSignedUp"),
-    MachineRefusedError: (
-        "OperationNotPermitted",
-        "UnsupportedOperation",
-        "IncorrectInstanceState",
-        "IncorrectState",
-        "InvalidInstanceState",
-    ),
-    CloudInvalidError: ("TagLimitExceeded", "FilterLimitExceeded", "AttachmentLimitExceeded"),  # of one request, or one machine
-    QuotaExceededError: ("*LimitExceeded", "LimitExceededException", "MaxSpot*CountExceeded"),
+    MachineRefusedError: (*("OperationNotPermitted", "UnsupportedOperation", "Incorrect*State*", "InvalidInstanceState", "InvalidState"),),
+    DiskKeyRefusedError: ("CustomerKeyHasBeenRevoked",),
+    # Of one request, or of one machine.
+    CloudInvalidError: ("TagLimitExceeded", "FilterLimitExceeded", "AttachmentLimitExceeded", "*IpAddressLimitExceeded"),
+    QuotaExceededError: ("*LimitExceeded", "*LimitExceededException", "MaxSpot*CountExceeded"),
     PermissionRefusedError: (
-        "UnauthorizedOperation",
-        "AccessDenied",
-        "AccessDeniedException",
-        "DryRunOperation.Unauthorized",
+        *("UnauthorizedOperation", "AccessDenied", "*AccessDeniedException", "NotAuthorized", "DryRunOperation.Unauthorized"),
         _NO_SPOT_ROLE,
     ),
     CredentialsExpiredError: (
         *("ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidToken", "RequestTimeTooSkewed", "InvalidSignatureException"),
+        "InvalidSecurity.RequestHasExpired",
         *("ForbiddenException", "UnauthorizedException", "InvalidIdentityToken"),  # of the login, where AWS gives out its tokens
     ),
     CredentialsMissingError: (
@@ -90,12 +89,9 @@ _CODES: Final[dict[type[CloudError], tuple[str, ...]]] = {
     ImageNotFoundError: ("InvalidAMIID.*", "InvalidAMIName.NotFound", "ParameterNotFound", "ParameterVersionNotFound"),
     TokenSpentError: ("IdempotentInstanceTerminated", "IdempotentParameterMismatch"),
     CloudUnreachableError: (
-        "InternalError",
-        "InternalFailure",
-        "InternalServerError",
-        "ServerInternal",
-        "ServiceUnavailable",
-        "Unavailable",
+        *("InternalError", "InternalFailure", "InternalServerError", "ServerInternal", "ServiceUnavailable", "Unavailable"),
+        *("RetryableError", "RequestTimeout", "*TimeoutException", "RequestAbortedException", "*InternalException"),
+        *("InternalErrorException", "ServiceException", "ServiceFailure"),  # botocore's models do not have the status of all of them
     ),
 }
 # The key of the profile that a code is about.
@@ -106,8 +102,8 @@ _KEYS: Final = {
     "InvalidVolume*": "disks",
     "UnknownVolumeType": "disks",
     "VolumeIOPSLimit": "disks",
+    "BootForVolumeTypeUnsupported": "disks",
     "AttachmentLimitExceeded": "disks",
-    "CustomerKeyHasBeenRevoked": "places: disk_key",
     "EncryptedVolumesNotSupported": "places: disk_key",
     "*Tenancy": "places: capacity",
     "*Host*": "places: capacity",
@@ -118,7 +114,12 @@ _KEYS: Final = {
     "*IamInstanceProfile*": "places: identity",
 }
 # A signature holds the time at which it was made, and AWS refuses those of another time; so it does where a secret key is wrong.
-_CLOCKS: Final = frozenset({"RequestExpired", "RequestTimeTooSkewed", "InvalidSignatureException", "SignatureDoesNotMatch"})
+_CLOCKS: Final = frozenset(
+    {
+        *("RequestExpired", "RequestTimeTooSkewed", "InvalidSignatureException", "SignatureDoesNotMatch"),
+        "InvalidSecurity.RequestHasExpired",
+    }
+)
 _CLOCK: Final = "; first compare `date -u` here with the time of day: AWS refuses a clock that is five minutes off"
 # The market of each quota of vCPUs. EC2's message does not name the quota; the catalog knows which one limits the type.
 _VCPU_QUOTAS: Final = {"VcpuLimitExceeded": "on-demand", "InstanceLimitExceeded": "on-demand", "MaxSpotInstanceCountExceeded": "spot"}

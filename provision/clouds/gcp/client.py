@@ -1,9 +1,12 @@
 """Clients of Google's library with everything explicit: credentials, endpoint, project."""
 
 import functools
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import google.auth
 import google.auth.transport.requests
@@ -11,12 +14,19 @@ import google.oauth2.credentials
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError
+from requests import RequestException
 
 from provision.clouds.base import NotSetUpError
 from provision.clouds.gcp.access import GcpAccess
-from provision.clouds.gcp.errors import LOGIN, only_googles, only_tokens
+from provision.clouds.gcp.errors import LOGIN
 from provision.clouds.gcp.sdk import client_class
 from provision.errors import CredentialsMissingError
+
+_REFUSED, _SERVER_ERROR = 400, 500
+
+# Answers of Compute Engine that are no resource and have no `kind`.
+_KINDLESS: Final = re.compile(r"/list[A-Z][A-Za-z]+")
+_WITH_KIND: Final = ("/compute/v1/", "/upload/storage/v1/")
 
 
 @functools.cache
@@ -112,3 +122,50 @@ def _no_credentials(error: DefaultCredentialsError) -> CredentialsMissingError:
     named = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or (Path(folder).expanduser() / "application_default_credentials.json").exists()
     kind = CredentialsMissingError if named else NotSetUpError
     return kind("there are no GCP credentials", hint=LOGIN, detail=str(error))
+
+
+class NotGooglesError(RequestException):
+    """What came back is not Google's: a page of somebody else, or a part of an answer."""
+
+
+def only_googles(reply: Any, **_: Any) -> None:
+    """A hook of `requests` for each response. Google's have a JSON object, an error in it where they are one, and redirect nobody.
+
+    Raises:
+        NotGooglesError: this one has not.
+    """
+    url, body = urlsplit(reply.url), _object_of(reply)
+    whole = body is not None and not reply.is_redirect
+    if "alt=media" in url.query:
+        whole = not reply.is_redirect
+    elif body is not None and reply.status_code >= _REFUSED:
+        error = body.get("error")
+        rows = [error.get(key, []) for key in ("errors", "details")] if isinstance(error, dict) else [None]
+        whole = all(isinstance(row, list) and all(isinstance(each, dict) for each in row) for row in rows)
+    elif body is not None and url.path.startswith(_WITH_KIND):
+        whole = whole and ("kind" in body or bool(_KINDLESS.search(url.path)))
+    # A balancer of Google's answers with a page as well; what is not there for a moment is asked for again.
+    _must(reply, whole or (reply.status_code >= _SERVER_ERROR and body is None))
+
+
+def only_tokens(reply: Any, **_: Any) -> None:
+    """The same for each response of a login; one that grants a token has a JSON object.
+
+    Raises:
+        NotGooglesError: this one has not.
+    """
+    _must(reply, reply.request.method != "POST" or reply.status_code >= _REFUSED or _object_of(reply) is not None)
+
+
+def _object_of(reply: Any) -> dict[str, Any] | None:
+    try:
+        body = json.loads(reply.content.decode())
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _must(reply: Any, whole: bool) -> None:  # noqa: FBT001 - what is found out of it
+    if not whole:
+        msg = f"HTTP {reply.status_code} with something else than Google's JSON"
+        raise NotGooglesError(msg)

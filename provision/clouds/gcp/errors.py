@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from google.api_core.exceptions import GoogleAPICallError, RetryError
 from google.auth.exceptions import GoogleAuthError, InvalidOperation, OAuthError, RefreshError, TransportError
@@ -16,7 +15,7 @@ from google.protobuf.json_format import ParseError
 from requests import RequestException  # Google's REST transport lets these through
 
 from provision.clouds.gcp import guardrails
-from provision.clouds.refusals import AccountRefusedError, MachineRefusedError, RegionRefusedError, sentence
+from provision.clouds.refusals import AccountRefusedError, MachineRefusedError, OrganisationPolicyError, RegionRefusedError, sentence
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -32,11 +31,24 @@ from provision.errors import (
 )
 
 LOGIN: Final = "log in with `gcloud auth application-default login` and name a project in GOOGLE_CLOUD_PROJECT"
-_REFUSED, _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _PRECONDITION, _TOO_MANY, _SERVER_ERROR = 400, 401, 403, 404, 409, 412, 429, 500
+_UNAUTHORIZED, _FORBIDDEN, _MISSING, _TIMEOUT, _CONFLICT, _PRECONDITION = 401, 403, 404, 408, 409, 412
+_TOO_MANY, _SERVER_ERROR = 429, 500
 
 
 class NotReadyError(ThrottledError):
     """Something else is being done to what the call is about, such as its network; the same call is accepted a little later."""
+
+
+class AlreadyThereError(CloudInvalidError):
+    """Something of that name exists; the caller finds out whose it is."""
+
+
+class ChangedMeanwhileError(CloudInvalidError):
+    """What was to be changed is not as it was read any more; whoever wants to change it reads it again."""
+
+
+class GoneError(CloudInvalidError):
+    """Nothing of that name exists; for a removal that is not an error."""
 
 
 # Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
@@ -56,8 +68,11 @@ _CODES: Final[dict[str, type[CloudError]]] = {
     "RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": CapacityError,
     "RESOURCE_AVAILABILITY": CapacityError,
     "UNSUPPORTED_OPERATION": CapacityError,
+    "SERVICE_UNAVAILABLE_FOR_LOCATION": CapacityError,
     "IP_SPACE_EXHAUSTED": RegionRefusedError,
+    "IP_SPACE_EXHAUSTED_WITH_DETAILS": RegionRefusedError,
     "RESOURCE_NOT_READY": NotReadyError,
+    "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": NotReadyError,  # by what is being removed: openshift/hypershift repeats it as well
     "RESOURCE_OPERATION_RATE_EXCEEDED": ThrottledError,
     "INTERNAL_ERROR": CloudUnreachableError,
     "VM_MIN_COUNT_NOT_REACHED": CapacityError,
@@ -72,11 +87,25 @@ _REASONS: Final[dict[str, type[CloudError]]] = {
     "userRateLimitExceeded": ThrottledError,
     "RATE_LIMIT_EXCEEDED": ThrottledError,
     "resourceNotReady": NotReadyError,
+    "resourceInUseByAnotherResource": NotReadyError,
     "billingNotEnabled": AccountRefusedError,
-    "BILLING_DISABLED": AccountRefusedError,
-    "CONSUMER_SUSPENDED": AccountRefusedError,
-    "CONSUMER_INVALID": AccountRefusedError,
+    **dict.fromkeys(("BILLING_DISABLED", "CONSUMER_SUSPENDED", "CONSUMER_INVALID", "GCP_SUSPENDED"), AccountRefusedError),
+    **dict.fromkeys(("RESOURCE_QUOTA_EXCEEDED", "limitExceeded"), QuotaExceededError),
+    # Of a login of another kind than the API takes, or of an account that the administrator of its users keeps from it.
+    **dict.fromkeys(("USER_BLOCKED_BY_ADMIN", "ACCOUNT_TYPE_UNSUPPORTED", "CREDENTIAL_TYPE_UNSUPPORTED"), CredentialsMissingError),
+    **dict.fromkeys(("OVERLOADED_CREDENTIALS", "API_KEY_INVALID"), CredentialsMissingError),
+    # Of the organisation, without the name of a constraint.
+    **dict.fromkeys(("SECURITY_POLICY_VIOLATED", "RESOURCE_USAGE_RESTRICTION_VIOLATED"), OrganisationPolicyError),
+    **dict.fromkeys(("ORG_RESTRICTION_VIOLATION", "LOCATION_POLICY_VIOLATED", "LOCATION_ORG_POLICY_VIOLATED"), OrganisationPolicyError),
+    **dict.fromkeys(("TLS_ORG_POLICY_VIOLATED", "TLS_CIPHER_RESTRICTION_VIOLATED", "orgPolicyConstraintFailed"), OrganisationPolicyError),
+    **dict.fromkeys(("ENDPOINT_USAGE_RESTRICTION_VIOLATED", "LOCATION_TAX_POLICY_VIOLATED"), OrganisationPolicyError),
+    # Of Cloud Storage: https://cloud.google.com/storage/docs/json_api/v1/status-codes
+    **dict.fromkeys(("accountDisabled", "UserProjectAccountProblem", "countryBlocked"), AccountRefusedError),
+    **dict.fromkeys(("objectUnderActiveHold", "retentionPolicyNotMet"), CloudInvalidError),
+    "uploadBrokenConnection": CloudUnreachableError,
+    "conflict": ChangedMeanwhileError,
 }
+_MEANINGS: Final = {**_CODES, **_REASONS}  # the error catalogue has the codes as reasons of calls as well
 _API_IS_OFF: Final = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 _NO_SCOPE: Final = frozenset({"ACCESS_TOKEN_SCOPE_INSUFFICIENT", "insufficientPermissions"})
 # The service stands in the link to its page: "… by visiting https://console.developers.google.com/apis/api/oslogin.googleapis.com/overview…"
@@ -95,7 +124,7 @@ _WORDS: Final[tuple[tuple[re.Pattern[str], type[CloudError]], ...]] = (
 )
 # The key of the profile that a sentence is about.
 _KEYS: Final = (
-    (re.compile(r"/(sub)?networks/"), "network.subnet"),
+    (re.compile(r"/(sub)?networks/|^Network '"), "network.subnet"),
     (re.compile(r"serviceAccount"), "places: identity"),
     (re.compile(r"sourceImage|image resource"), "os"),
 )
@@ -113,6 +142,9 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     NotReadyError: "wait a minute and run the same command again; it goes on where it stopped",
     AccountRefusedError: "the owner of the project does what GCP says there; then run the same command again",
     MachineRefusedError: "`gpuprov ls` shows the machine; change there what GCP names, then run the same command again",
+    OrganisationPolicyError: "ask whoever keeps the organisation's policies what they allow",
+    CredentialsMissingError: LOGIN,
+    ChangedMeanwhileError: "run the same command again; it goes on where it stopped",
 }
 # GCP's sentence about a quota: `Quota 'NVIDIA_T4_GPUS' exceeded.  Limit: 0.0 in region us-central1.` (docs/sources/emulators.md §C).
 _QUOTA: Final = re.compile(
@@ -121,71 +153,8 @@ _QUOTA: Final = re.compile(
 # `Required 'compute.instances.create' permission for 'projects/…'`
 _REQUIRED: Final = re.compile(r"Required '([\w.]+)' permission")
 
-# Answers of Compute Engine that are no resource and have no `kind`.
-_KINDLESS: Final = re.compile(r"/list[A-Z][A-Za-z]+")
-_WITH_KIND: Final = ("/compute/v1/", "/upload/storage/v1/")
-
 Usage = Callable[[str], tuple[float, float] | None]
 """Metric of a quota → its limit and its use, or None where GCP does not answer."""
-
-
-class NotGooglesError(RequestException):
-    """What came back is not Google's: a page of somebody else, or a part of an answer."""
-
-
-def only_googles(reply: Any, **_: Any) -> None:
-    """A hook of `requests` for each response. Google's have a JSON object, an error in it where they are one, and redirect nobody.
-
-    Raises:
-        NotGooglesError: this one has not.
-    """
-    url, body = urlsplit(reply.url), _object_of(reply)
-    whole = body is not None and not reply.is_redirect
-    if "alt=media" in url.query:
-        whole = not reply.is_redirect
-    elif body is not None and reply.status_code >= _REFUSED:
-        error = body.get("error")
-        rows = [error.get(key, []) for key in ("errors", "details")] if isinstance(error, dict) else [None]
-        whole = all(isinstance(row, list) and all(isinstance(each, dict) for each in row) for row in rows)
-    elif body is not None and url.path.startswith(_WITH_KIND):
-        whole = whole and ("kind" in body or bool(_KINDLESS.search(url.path)))
-    # A balancer of Google's answers with a page as well; what is not there for a moment is asked for again.
-    _must(reply, whole or (reply.status_code >= _SERVER_ERROR and body is None))
-
-
-def only_tokens(reply: Any, **_: Any) -> None:
-    """The same for each response of a login; one that grants a token has a JSON object.
-
-    Raises:
-        NotGooglesError: this one has not.
-    """
-    _must(reply, reply.request.method != "POST" or reply.status_code >= _REFUSED or _object_of(reply) is not None)
-
-
-def _object_of(reply: Any) -> dict[str, Any] | None:
-    try:
-        body = json.loads(reply.content.decode())
-    except (ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
-
-
-def _must(reply: Any, whole: bool) -> None:  # noqa: FBT001 - what is found out of it
-    if not whole:
-        msg = f"HTTP {reply.status_code} with something else than Google's JSON"
-        raise NotGooglesError(msg)
-
-
-class AlreadyThereError(CloudInvalidError):
-    """Something of that name exists; the caller finds out whose it is."""
-
-
-class ChangedMeanwhileError(CloudInvalidError):
-    """What was to be changed is not as it was read any more; whoever wants to change it reads it again."""
-
-
-class GoneError(CloudInvalidError):
-    """Nothing of that name exists; for a removal that is not an error."""
 
 
 def in_place(action: str, where: str) -> str:
@@ -258,14 +227,14 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str, *,
     summary = sentence(message)
     detail = f"HTTP {status} {' '.join(reasons)}: {message}"
     if status == _UNAUTHORIZED:
-        return CredentialsExpiredError(f"GCP no longer accepts the credentials for {call}", hint=LOGIN, detail=detail)
+        return CredentialsExpiredError(f"GCP no longer accepts the credentials for {call}: {summary}", hint=LOGIN, detail=detail)
     if _KEY_REASON in reasons:
         return _of_kind(DiskKeyRefusedError, summary, detail, call)
-    if status == _TOO_MANY:
+    if status == _TOO_MANY and QuotaExceededError not in map(_REASONS.get, reasons):
         return _of_kind(ThrottledError, summary, detail, call)
     if words := next((kind for pattern, kind in _WORDS if pattern.search(message)), None):
         return _of_kind(words, summary, detail, call)
-    if status == _FORBIDDEN or NotReadyError in map(_REASONS.get, reasons):
+    if status == _FORBIDDEN or any(reason in _MEANINGS for reason in reasons):
         return _forbidden(message, reasons, call, detail, service)
     if status == _MISSING:
         missing = ImageNotFoundError if "/images/" in message else GoneError
@@ -273,9 +242,9 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str, *,
     if status == _CONFLICT:
         return _already_there(summary, detail)
     if status == _PRECONDITION:
-        hint = "run the same command again; it goes on where it stopped"
-        return ChangedMeanwhileError(f"somebody else changed what {call} is about: {summary}", hint=hint, detail=detail)
-    if status >= _SERVER_ERROR:
+        text = f"somebody else changed what {call} is about: {summary}"
+        return ChangedMeanwhileError(text, hint=_HINTS[ChangedMeanwhileError], detail=detail)
+    if status >= _SERVER_ERROR or status == _TIMEOUT:
         hint = _HINTS[CloudUnreachableError]
         return CloudUnreachableError(f"GCP failed to answer {call} (HTTP {status}): {summary}", hint=hint, detail=detail)
     return CloudInvalidError(f"GCP does not accept {call}: {summary}", hint=_otherwise(message), detail=detail)
@@ -301,7 +270,7 @@ def _forbidden(message: str, reasons: Collection[str], call: str, detail: str, s
     if _NO_SCOPE & set(reasons):
         hint = f"{LOGIN}; a machine at Google needs the scope cloud-platform"
         return CredentialsMissingError(f"the GCP login does not have the scopes for {call}: {summary}", hint=hint, detail=detail)
-    kind = next((_REASONS[reason] for reason in reasons if reason in _REASONS), PermissionRefusedError)
+    kind = next((_MEANINGS[reason] for reason in reasons if reason in _MEANINGS), PermissionRefusedError)
     return _of_kind(kind, summary, detail, call)
 
 
