@@ -324,7 +324,7 @@ def test_what_does_the_same_job_in_every_cloud_has_the_same_name(cloud: str) -> 
     modules = {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
     others = {str(p.relative_to(PACKAGE / "clouds" / c)) for c in CLOUDS if c != cloud for p in (PACKAGE / "clouds" / c).rglob("*.py")}
     # A format, a login and a first boot of one cloud, a client that needs help to start, and of fleets what its library or engine does.
-    fleets = {"store.py", "posted.py", "waves.py"}
+    fleets = {"member_role.py", "posted.py", "store.py", "waves.py"}
     assert modules - others <= {"forms/cloudformation.py", "os_login.py", "first_boot.py", "sdk.py", *fleets}
     assert {"provider.py", "cloud.py", "place.py", "requests.py", "answers.py", "errors.py", "permissions.py"} <= modules
 

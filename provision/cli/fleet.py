@@ -118,6 +118,7 @@ def plan_command(**given: Any) -> None:
         "member_policy": policies.member,
         "caller_policy": policies.caller,
         "differs": policies.differs,
+        "limits": policies.limits,
         "key_statements": policies.keys,
         "store_key": request.store_key,
     }
@@ -130,6 +131,7 @@ def plan_command(**given: Any) -> None:
         f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
         f"{bound}{money}",
         f"after {BREAKER} members that failed with one program it launches no more",
+        *policies.limits,
         f"a member is as one machine of the place, but: {'; '.join(dict.fromkeys(policies.differs.values()))}",
         f"program {record.program}"
         if record.program

@@ -34,7 +34,8 @@ class FleetOrder(Struct):
         bucket, prefix: the store; the prefix is empty or ends with a slash.
         digest: SHA-256 of the program that a member runs at its first boot; 0 as its exit code means that it may serve.
         breaker: how many members may fail with it before the group launches no more.
-        longest_s: how long the program may run.
+        longest_s: how long the program may run. A roll on AWS fails after an hour in which no member comes to serve, and a boot and a slow
+            store are in that hour too.
         trust: whom a member believes, where its program is a signed bundle; it stands in the machine's user data.
         store_key: the key that the store's objects are encrypted with, where it is the account's own; for the policies alone.
     """
@@ -44,7 +45,7 @@ class FleetOrder(Struct):
     prefix: str
     digest: str
     breaker: int = BREAKER
-    longest_s: int = 3000
+    longest_s: int = 2700
     trust: Mapping[str, Any] = field(default_factory=dict)
     store_key: str = ""
 
@@ -206,6 +207,7 @@ class FleetPlan(Struct):
         differs: what a member has otherwise than a single machine of the place, by the key of its request; the rest is the same.
         keys: keys of the account's own → the statements that each one's policy must have before the group can launch.
         store: what the policies say, or leave out, of a key of the store.
+        limits: what bounds its cost and its rolls, and what does not.
     """
 
     caller: dict[str, Any]
@@ -216,3 +218,4 @@ class FleetPlan(Struct):
     differs: Mapping[str, str]
     keys: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     store: str = ""
+    limits: Sequence[str] = ()

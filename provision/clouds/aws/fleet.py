@@ -8,7 +8,7 @@ import tenacity
 
 from provision.canonical import digest as canonical_digest
 from provision.clouds import base
-from provision.clouds.aws import disk_key, examine, firewall, fleet_requests, removal, reservations, store
+from provision.clouds.aws import disk_key, examine, firewall, fleet_requests, member_role, removal, reservations, store
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
@@ -33,6 +33,11 @@ _REACH: Final = (
     "the role is the group's, and some calls cannot be narrowed to one machine: root on a member can say that a neighbour may serve, and "
     "can stop the launches and the roll of its own group; it cannot write a neighbour's evidence"
 )
+_UNSEEN: Final = (
+    "`fleet up` and `fleet roll` ask IAM whether the role may do all this. They do not see rights that it loses later, the policies of the "
+    "bucket and its key, or a network without a way to AWS: a member that reaches nothing is replaced every "
+    f"{fleet_requests.HEARTBEAT_S // 60} minutes until the deadline"
+)
 
 
 class AwsFleet:
@@ -50,6 +55,7 @@ class AwsFleet:
         """Make the group of an order, its deadline first, and give it its size."""
         fleet_requests.role_of(order.machine)
         stored = self._stored(order)
+        member_role.check(self._api, order)
         image = self._images.of(order.machine)
         on_step("putting the members' program into the store")
         self._publish(order, program)
@@ -222,6 +228,7 @@ class AwsFleet:
             RollUnderWayError: AWS takes one refresh at a time, and one to another version is under way.
         """
         name, stored, image = order.machine.name, self._stored(order), self._images.of(order.machine)
+        member_role.check(self._api, order)
         has = (self._shown(name) or {}).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
         wanted_of = fleet_requests.reservation(order).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
         if has.get("CapacityReservationIds") != wanted_of.get("CapacityReservationIds"):
@@ -336,7 +343,9 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:
     caller, member = fleet_requests.caller_policy(order, region, parameters), fleet_requests.member_policy(order, region)
     keys = {key: disk_key.group_statements(region) for key in disk_key.in_use(order.machine, region)}
     stored = f"the store's key is {order.store_key}" if order.store_key else fleet_requests.STORE_KEY
-    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH, fleet_requests.DIFFERS, keys, stored)
+    # That a refresh waits an hour: docs.aws.amazon.com/autoscaling/ec2/userguide/instance-refresh-overview.html
+    roll = f"a roll fails after 60 minutes in which no member comes to serve, so a program may take {order.longest_s // 60}"
+    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH, fleet_requests.DIFFERS, keys, stored, (_UNSEEN, roll))
 
 
 def connect(region: str, access: AwsAccess | None = None) -> AwsFleet:

@@ -295,5 +295,11 @@ def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -
         {"Sid": sid, "Effect": "Allow", "Action": sorted(actions), "Resource": where, **({"Condition": held} if held else {})}
         for sid, actions, where, held in more
     ]
+    given = role_of(machine)
+    asked = {"SimulatePrincipalPolicy": f"role/{given.role_name}", "GetInstanceProfile": f"instance-profile/*{given.instance_profile}"}
+    statements += [
+        {"Sid": action, "Effect": "Allow", "Action": [f"iam:{action}"], "Resource": [f"arn:{part}:iam::*:{of}"]}
+        for action, of in asked.items()
+    ]
     own = [*statements, service_role("AutoScaling", [region]), *disk_key.store_statements(order.store_key)]
     return {**document, "Statement": [*document["Statement"], *own]}

@@ -68,6 +68,8 @@ class AwsApi:
                 return _identified(metadata.identity(*holder), log)(environ, start)
             if fault is None and environ.get("HTTP_X_AMZ_TARGET", "").startswith(pricelist.TARGET):
                 return pricelist.answer(call.action, body)(environ, start)
+            if fault is None and call.action == "SimulatePrincipalPolicy":
+                return _identified(identities.simulated(call, self._settings), log)(environ, start)
             if fault is None:
                 return _identified(Response.from_app(self._moto, environ, buffered=True), log)(environ, start)
             answer = strike(

@@ -2,17 +2,21 @@
 
 The account has every instance profile that a request names, each with a role of its name, unless the settings say otherwise, so that a
 rehearsal needs none of its own. That RunInstances needs iam:PassRole on the role, with the condition key iam:PassedToService:
-docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html.
+docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html. The simulation of what a role may do, which moto lacks: the fields are
+those of botocore's model, the rest is of docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html.
 """
 
+import html
 import json
+import re
 from typing import Any, Final
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ec2.models.iam_instance_profile import IamInstanceProfileAssociationBackend as AssociationBackend
 from moto.iam.models import IAMBackend, InstanceProfile, iam_backends
+from werkzeug import Response
 
-from provision.rehearsal.aws.permissions import AwsCall, Need
+from provision.rehearsal.aws.permissions import AwsCall, Need, denied, lacking
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
 
@@ -55,9 +59,39 @@ def asked(call: AwsCall, settings: AwsSettings) -> tuple[Need, ...]:
     where = {"aws:RequestedRegion": call.region}
     if call.service == "iam":
         name = call.params.get("InstanceProfileName")
-        if name:
-            profile_of(name, settings)
-        return (Need(f"iam:{call.action}", "*", where),)
+        profile = profile_of(name, settings) if name else None
+        on = call.params.get("PolicySourceArn") or (profile.arn if profile else "*")
+        return (Need(f"iam:{call.action}", on, where),)
     profile = profile_of(call.params[_NAME], settings) if call.action == "RunInstances" and _NAME in call.params else None
     handed = where | {"iam:PassedToService": "ec2.amazonaws.com"}
     return tuple(Need("iam:PassRole", role.arn, handed) for role in profile.roles) if profile else ()
+
+
+def simulated(call: AwsCall, settings: AwsSettings) -> Response:
+    """What the policies of a role and of the organization decide of actions on resources, with the context that the request names."""
+    role = call.params["PolicySourceArn"].rpartition("/")[2]
+    keys = {key: name for key, name in call.params.items() if re.fullmatch(r"ContextEntries\.member\.\d+\.ContextKeyName", key)}
+    context = {name: call.params[key.replace("ContextKeyName", "ContextKeyValues.member.1")] for key, name in keys.items()}
+    words = json.dumps(settings.role_policies.get(role, {"Version": "2012-10-17", "Statement": []}))
+    policy = json.loads(words.replace("${aws:userid}", context.get("aws:userid", "${aws:userid}")))
+
+    def decided(need: Need) -> str:
+        if denied(policy, need) or (settings.guardrail and denied(settings.guardrail, need)):
+            return "explicitDeny"
+        return "implicitDeny" if lacking(policy, need) else "allowed"
+
+    rows = "".join(
+        f"<member><EvalActionName>{action}</EvalActionName><EvalResourceName>{html.escape(resource)}</EvalResourceName>"
+        f"<EvalDecision>{decided(Need(action, resource, context))}</EvalDecision></member>"
+        for action in _members(call, "ActionNames")
+        for resource in _members(call, "ResourceArns") or ["*"]
+    )
+    result = f"<EvaluationResults>{rows}</EvaluationResults><IsTruncated>false</IsTruncated>"
+    answer = f"<SimulatePrincipalPolicyResult>{result}</SimulatePrincipalPolicyResult>"
+    answer += "<ResponseMetadata><RequestId>0</RequestId></ResponseMetadata>"
+    space = 'xmlns="https://iam.amazonaws.com/doc/2010-05-08/"'
+    return Response(f"<SimulatePrincipalPolicyResponse {space}>{answer}</SimulatePrincipalPolicyResponse>", content_type="text/xml")
+
+
+def _members(call: AwsCall, name: str) -> list[str]:
+    return [value for key, value in call.params.items() if re.fullmatch(rf"{name}\.member\.\d+", key)]

@@ -95,8 +95,9 @@ class Made:
 @pytest.fixture
 def made(ec2: Rehearsal, access: AwsAccess) -> Iterator[Made]:
     one = Made(ec2, access)
+    one.set(role_policies={"gpu-node": fleet.plan(one.order, REGION).member})
     yield one
-    one.set(allowed=None)
+    one.set(allowed=None, guardrail=None)
     one.fleet.remove(one.name, on_step=silent)
 
 
@@ -160,7 +161,7 @@ def test_asked_twice_it_is_one_fleet(made: Made) -> None:
 
 def test_the_name_of_another_fleet_is_taken(made: Made) -> None:
     made.ensure(0)
-    other = an_order(name=made.name)
+    other = replace(an_order(name=made.name), bucket=made.order.bucket)
     with pytest.raises(NameTakenError):
         made.fleet.ensure(other, 1, PROGRAM, on_step=silent)
 
