@@ -20,50 +20,61 @@ import click
 from provision import __version__
 from provision.errors import EXIT_CUT, EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError, InterruptedRunError, UsageError
 
-COMMANDS: Final = {
-    "up": "Launch a GPU host from a profile, set it up and prove it.",
-    "fleet": "Keep a group of machines by the cloud's own engine, which heals and rolls it.",
-    "bake": "Make images of proven machines, from which later launches start.",
-    "lock": "Resolve a profile into its exact stack, or check its lock.",
-    "explain": "Say why a profile gets the stack that it gets.",
-    "diff": "Compare two locks, or two hosts, value by value.",
-    "catalog": "Browse and refresh what exists: GPUs, instance types, stacks.",
-    "review": "Write the bundle on which others decide about a profile.",
-    "plan": "Show what `up` would do, where and at what price.",
-    "policy": "Check profiles against the organisation's rules.",
-    "sign": "Approve a review bundle with an SSH key.",
-    "verify-signature": "Say who signed a review bundle, and whether that is enough.",
-    "render": "Write a profile for CloudFormation, Terraform, cloud-init, Ansible or as a runbook.",
-    "verify": "Prove that a profile holds on hosts.",
-    "export": "Write proven hosts for Ray, Slurm, SkyPilot, dstack, MPI, torchrun, Ansible or ssh.",
-    "accept": "Write the certificate of hosts that were handed over, from evidence.",
-    "probe": "Gather a host's facts as JSON, without judging them.",
-    "monitor": "Watch the GPUs of hosts, with nothing installed there.",
-    "trace": "Say why a program is slow on its GPUs.",
-    "explain-metric": "Name the ncu metric that replaced one of nvprof.",
-    "bench": "Measure GPUs, and say whether they are as fast as their kind.",
-    "apply": "Set up hosts that exist.",
-    "mirror": "Fill a folder with everything that `apply` downloads.",
-    "undo": "Put back what the roles changed on a host.",
-    "ls": "List the instances that gpuprov launched.",
-    "cost": "Say what the instances cost, so far and to their deadlines.",
-    "idle": "Wait until a launch is idle, warn, and stop or remove it.",
-    "stop": "Power machines off. Their disks stay.",
-    "start": "Power machines on again.",
-    "extend": "Move the deadline, within what the profile allows.",
-    "allow": "Open port 22 to your current address.",
-    "push": "Copy files to an instance.",
-    "pull": "Copy files from an instance.",
-    "ssh": "Open a shell, or run a command, on an instance.",
-    "down": "Remove an instance and everything that was made for it.",
-    "sweep": "Remove leftovers and machines past their deadline.",
-    "log": "Show who changed what on whose approval, and check that log.",
-    "profile": "Write, list, show and check profiles.",
-    "explain-error": "Say what an error code means and what to do about it.",
-    "rehearse": "Check for, start, stop and inspect the embedded cloud.",
-    "completion": "Print the completion script of a shell.",
+GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Every day": {
+        "profile": "Write a first profile; list, show and check profiles.",
+        "plan": "Show what `up` would do, where and at what price.",
+        "up": "Launch a GPU host from a profile, set it up and prove it.",
+        "ls": "List the instances that gpuprov launched.",
+        "ssh": "Open a shell, or run a command, on an instance.",
+        "push": "Copy files to an instance.",
+        "pull": "Copy files from an instance.",
+        "verify": "Prove that a profile holds on hosts.",
+        "down": "Remove an instance and everything that was made for it.",
+    },
+    "Before a launch": {
+        "lock": "Resolve a profile into its exact stack, or check its lock.",
+        "explain": "Say why a profile gets the stack that it gets.",
+        "diff": "Compare two locks, or two hosts, value by value.",
+        "catalog": "Browse and refresh GPUs, instance types and stacks.",
+        "review": "Write the bundle on which others decide about a profile.",
+        "policy": "Check profiles against the organisation's rules.",
+        "sign": "Approve a review bundle with an SSH key.",
+        "verify-signature": "Say who signed a bundle, and whether that is enough.",
+        "render": "Write a profile for Terraform and others, or as a runbook.",
+    },
+    "Machines": {
+        "monitor": "Watch the GPUs of hosts, with nothing installed there.",
+        "trace": "Say why a program is slow on its GPUs.",
+        "explain-metric": "Name the ncu metric that replaced one of nvprof.",
+        "bench": "Measure GPUs: are they as fast as their kind?",
+        "cost": "Say what the instances cost, so far and to the deadline.",
+        "extend": "Move the deadline, within what the profile allows.",
+        "stop": "Power machines off. Their disks stay.",
+        "start": "Power machines on again.",
+        "idle": "Wait until a launch is idle, warn, and stop or remove it.",
+        "allow": "Open port 22 to your current address.",
+        "sweep": "Remove leftovers and machines past their deadline.",
+        "log": "Show who changed what on whose approval; check the log.",
+        "fleet": "Keep a group of machines that the cloud heals and rolls.",
+        "bake": "Make images of proven machines for later launches.",
+    },
+    "Hosts": {
+        "apply": "Set up hosts that exist.",
+        "undo": "Put back what the roles changed on a host.",
+        "probe": "Gather a host's facts as JSON, without judging them.",
+        "export": "Write proven hosts for Ray, Slurm, Ansible and others.",
+        "accept": "Write the certificate of a hand-over, from evidence.",
+        "mirror": "Fill a folder with everything that `apply` downloads.",
+    },
+    "Around it": {
+        "rehearse": "Check for, start, stop and inspect the embedded cloud.",
+        "explain-error": "Say what an error code means and what to do about it.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
-"""Name → one line of help; each is the module of the same name, with _ for -. A test compares this with the folder."""
+"""Heading → name → one line of help; each command is the module of the same name, with _ for -. A test compares this with the folder."""
+COMMANDS: Final = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 _COLOURS: Final = ("auto", "always", "never")
@@ -91,6 +102,16 @@ def _colour_option() -> click.Option:
     return click.Option(["--color"], type=click.Choice(_COLOURS), expose_value=False, callback=_paint, help=text)
 
 
+def _note_verbose(ctx: click.Context, _param: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click's signature
+    if given:
+        ctx.ensure_object(dict)["verbose"] = True
+
+
+def _verbose_option() -> click.Option:
+    text = "On an error, also show the answer of the cloud or host."
+    return click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=_note_verbose, help=text)
+
+
 class _ReaderLeftError(Exception):
     """Nobody reads what a command prints any more."""
 
@@ -114,13 +135,18 @@ class _LazyGroup(click.Group):
         command = cast("click.Command", importlib.import_module(f"provision.cli.{cmd_name.replace('-', '_')}").command)
         for each in command.commands.values() if isinstance(command, click.Group) else (command,):
             if all("--color" not in parameter.opts for parameter in each.params):
-                each.params.append(_colour_option())
+                each.params += [_colour_option(), _verbose_option()]
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """The command of the words, here or in a group below; an unknown one is an error that suggests what may be meant."""
         if ctx.resilient_parsing:  # a shell completes the words
             return super().resolve_command(ctx, args)
+        if args[0] == "help":
+            args = [*args[1:], "--help"]
+            if args[0] == "--help":
+                echo(ctx.get_help())
+                ctx.exit()
         name, *rest = args
         command = self.get_command(ctx, name)
         if command is None and not name.startswith("-"):
@@ -140,8 +166,10 @@ class _LazyGroup(click.Group):
             raise ConnectionError(msg) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for heading, group in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:{widest}}", text) for name, text in group.items()])
 
 
 def _no_command(word: str, names: Iterable[str], group: str = "") -> UsageError:
@@ -150,20 +178,24 @@ def _no_command(word: str, names: Iterable[str], group: str = "") -> UsageError:
     return suggestion(word, names, group)
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 everything holds (or is waived or only a warning), 1 a check failed, 2 wrong usage or an invalid profile, "
+    "3 something is unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted, 70 a defect of gpuprov.",
+)
 @click.version_option(__version__, prog_name="gpuprov")
-@click.option("-v", "--verbose", is_flag=True, help="On an error, also show the answer of the cloud or host.")
-@click.pass_context
-def cli(ctx: click.Context, *, verbose: bool) -> None:
+def cli() -> None:
     """Turn one reviewed YAML profile into a GPU host that is proven to match it.
 
-    Exit codes: 0 everything holds (or is waived or only a warning), 1 a check failed, 2 wrong usage or an invalid profile, 3 something is
-    unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted, 70 a defect of gpuprov.
-    """
-    ctx.ensure_object(dict)["verbose"] = verbose
+    \b
+    gpuprov profile new --gpu t4 --region us-east-1    # a first profile
+    gpuprov up t4-train --rehearse --without-gpu       # on this machine, free
+    gpuprov help verify                                # one command's options
+    """  # noqa: D301 - Click's mark of lines that stay as they are
 
 
-cli.params.append(_colour_option())
+cli.params += [_colour_option(), _verbose_option()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

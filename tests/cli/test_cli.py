@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from provision import paths
 from provision.cli import COMMANDS, main, unknown
-from provision.errors import EXIT_CUT
+from provision.errors import EXIT_CUT, CloudInvalidError
 from tests.cli.conftest import Call
 from tests.fuzz.run import lay
 
@@ -23,6 +24,37 @@ def test_every_command_helps(call: Call, name: str) -> None:
     code, out, _ = call(name, "--help")
     assert code == 0
     assert out.startswith(f"Usage: gpuprov {name}")
+
+
+def test_the_help_begins_with_what_is_used_every_day_and_gives_each_command_a_line(call: Call) -> None:
+    code, out, _ = call("--help")
+    headings = re.findall(r"(?m)^(\S[^:\n]*):$", out)
+    rows = re.findall(r"(?m)^  ([a-z][a-z-]*)  +([A-Z].*[.?])$", out)
+    assert (code, headings[:2], dict(rows), len(rows)) == (0, ["Options", "Every day"], COMMANDS, len(COMMANDS))
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", [(), ("up",), ("catalog",), ("catalog", "gpus")])
+def test_help_is_a_word_too(call: Call, words: tuple[str, ...]) -> None:
+    assert call("help", *words) == call(*words, "--help")
+
+
+def test_help_of_what_does_not_exist_suggests_what_is_meant(call: Call) -> None:
+    code, _, err = call("help", "upp")
+    assert (code, "did you mean `gpuprov up`?" in err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("-v", "plan", "x"), ("plan", "-v", "x"), ("plan", "x", "--verbose")])
+def test_the_whole_answer_is_asked_for_before_the_command_or_after(
+    call: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def refused(_name: str) -> None:
+        msg = "no such thing"
+        raise CloudInvalidError(msg, hint="look again", detail="the whole answer")
+
+    monkeypatch.setattr("provision.profile.load.find", refused)
+    assert "detail: the whole answer" in call(*words)[2]
+    assert "detail: " not in call("plan", "x")[2]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +119,7 @@ def test_a_group_alone_shows_its_help_and_no_error(call: Call, group: list[str])
     code, out, err = call(*group)
     assert (code, out) == (2, "")
     assert err.startswith(f"Usage: {' '.join(['gpuprov', *group])} ")
-    assert "Commands:" in err
+    assert ("\nCommands:\n" if group else "\nEvery day:\n") in err
     assert "error" not in err.splitlines()[0]
 
 
