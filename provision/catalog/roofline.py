@@ -56,13 +56,13 @@ class Point(Struct):
 
 
 def models(word: str) -> list[GpuRecord]:
-    """The GPUs that a word means: the model of that name, or all models that begin with it (`a100`).
+    """The GPUs that a word means, in any case: the model of that name, or all models that begin with it (`A100`).
 
     Raises:
         KeyError: none.
     """
-    gpus = read.gpus().gpus
-    matches = [g for g in gpus if g.model == word] or [g for g in gpus if g.model.startswith(f"{word}-")]
+    gpus, low = read.gpus().gpus, word.lower()
+    matches = [g for g in gpus if g.model == low] or [g for g in gpus if g.model.startswith(f"{low}-")]
     if not matches:
         raise KeyError(word)
     return matches

@@ -4,7 +4,6 @@ Every command imports this module, so it imports nothing heavy.
 """
 
 import datetime as dt
-import difflib
 import functools
 import json
 import re
@@ -19,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from provision.cli import echo, inert
 from provision.errors import UsageError
+from provision.nearest import suggested
 from provision.paths import write_whole
 from provision.review.where import Organisation
 
@@ -238,10 +238,8 @@ def write(path: Path, text: str) -> None:
 def check_word(word: str, words: Sequence[str], kind: str) -> None:
     """Refuse a word that is none of these, with the nearest."""
     if word not in words:
-        # Names that go on where the word ends were meant rather than names that look like it.
-        near = [each for each in words if word and each.startswith(f"{word}-")] or difflib.get_close_matches(word, words, n=1)
-        instead = f"; did you mean {' or '.join(near)}?" if near else f"; write one of: {', '.join(words)}" if len(words) <= _FEW else ""
-        msg = f"no {kind} called {word!a}{instead}"
+        instead = suggested(word, words) or (f"write one of: {', '.join(words)}" if len(words) <= _FEW else "")
+        msg = f"no {kind} called {word!a}" + (f"; {instead}" if instead else "")
         raise click.UsageError(msg)
 
 

@@ -1,6 +1,7 @@
 """`gpuprov profile`."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ def command() -> None:
 
 
 @command.command("new")
-@click.option("--gpu", metavar="MODEL", help="The GPU, as `gpuprov catalog gpus` calls it.")
+@click.option("--gpu", metavar="MODEL[:N]", help="The GPU, as `gpuprov catalog gpus` calls it, and how many.")
 @click.option("--gpus", type=click.IntRange(1, 16), metavar="N", help="How many GPUs.  [default: the fewest that a machine has]")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Where, in the order of preference. May be repeated.")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The only cloud that counts.  [default: the one that has the region]")
@@ -55,14 +56,13 @@ def new_(
 
     On a terminal it asks for what is not given. No cloud is contacted: machines and prices come from the catalog.
     """
+    gpu, gpus = _model_of(gpu, gpus)
     if gpu is None or not regions:
         _need_terminal(gpu, regions)
         gpu = gpu or _ask_gpu()
-        options.check_word(gpu, GPU_MODELS, "GPU")
         purpose = purpose or _ask("What for", click.Choice(list(new.PURPOSES)), "train")
         cloud, regions = _ask_where(gpu, gpus, cloud, regions)
         owner = owner or _ask("Who answers for the machine", None, _PLACEHOLDER)
-    options.check_word(gpu, GPU_MODELS, "GPU")
     purpose = purpose or "train"
     name = check_name(name or f"{gpu}{f'x{gpus}' if gpus and gpus > 1 else ''}-{purpose}")
     path = _target(output or Path("profiles", f"{name}.yml"), force=force)
@@ -74,6 +74,18 @@ def new_(
     _print_new(path, made, as_json=as_json)
     if owner in {None, _PLACEHOLDER}:
         echo("  warning: owner is a placeholder: write who answers for the machine", err=True)
+
+
+def _model_of(word: str | None, gpus: int | None) -> tuple[str | None, int | None]:
+    """The model and how many, of `T4` or `H100:8` as well."""
+    if word is None:
+        return None, gpus
+    model, colon, number = word.lower().partition(":")
+    options.check_word(model, GPU_MODELS, "GPU")
+    if colon and (not re.fullmatch("[1-9][0-9]?", number) or gpus not in {None, int(number)}):
+        msg = f"--gpu {word!a} does not say how many GPUs"
+        raise click.UsageError(msg)
+    return model, int(number) if colon else gpus
 
 
 def _need_terminal(gpu: str | None, regions: Sequence[str]) -> None:
@@ -91,7 +103,7 @@ def _ask(question: str, choice: click.Choice[str] | None, default: str, check: C
 def _ask_gpu() -> str:
     regions = {model: sum(map(len, machines.sellers(model).values())) for model in GPU_MODELS}
     sold = [model for model in GPU_MODELS if regions[model] and new.works(model, today())]
-    return str(_ask("GPU", click.Choice(sold), max(sold, key=regions.__getitem__)))
+    return str(_ask("GPU", click.Choice(sold, case_sensitive=False), max(sold, key=regions.__getitem__)))
 
 
 def _ask_where(gpu: str, gpus: int | None, cloud: str | None, regions: Sequence[str]) -> tuple[str | None, Sequence[str]]:

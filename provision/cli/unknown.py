@@ -1,10 +1,10 @@
 """What somebody may mean who writes a command that does not exist: the words of other tools, and words that are spelled alike."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from provision.errors import UsageError
+from provision.nearest import meant
 
 _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "": {
@@ -21,7 +21,8 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         **dict.fromkeys(("upload", "put"), ("push",)),
         **dict.fromkeys(("download", "get"), ("pull",)),
         **dict.fromkeys(("cp", "copy", "scp", "rsync"), ("push", "pull")),
-        **dict.fromkeys(("prices", "price", "gpus", "types"), ("catalog instances",)),
+        **dict.fromkeys(("prices", "price", "types"), ("catalog instances",)),
+        **dict.fromkeys(("gpus", "gpu"), ("catalog gpus",)),
         **dict.fromkeys(("estimate", "preview", "dry-run"), ("plan",)),
         **dict.fromkeys(("costs", "bill", "billing", "spend"), ("cost",)),
         **dict.fromkeys(("cleanup", "clean", "gc", "prune"), ("sweep",)),
@@ -61,9 +62,8 @@ def suggestion(word: str, names: Iterable[str], group: str = "") -> UsageError:
     synonyms = _SYNONYMS.get(group, {})
     own = {name: (f"{group} {name}".strip(),) for name in names}
     known = {**synonyms, **own}
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.7)
-    commands = known[near[0]] if near else ()
-    meant = f"did you mean {' or '.join(f'`gpuprov {command}`' for command in commands)}? " if commands else ""
+    commands = tuple(dict.fromkeys(command for near in meant(word, known) for command in known[near]))
+    instead = f"did you mean {' or '.join(f'`gpuprov {command}`' for command in commands)}? " if commands else ""
     path = f"gpuprov {group}".strip()
     msg = f"no command called {f'{group} {word}'.strip()!a}"
-    return UsageError(msg, hint=f"{meant}`{path} --help` lists {'its' if group else 'all'} commands")
+    return UsageError(msg, hint=f"{instead}`{path} --help` lists {'its' if group else 'all'} commands")

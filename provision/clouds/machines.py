@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from provision import clouds
 from provision.catalog import read
 from provision.clouds.search import affordable, offers
 from provision.errors import UsageError
+from provision.nearest import suggested
 from provision.structs import Struct, replace
 
 if TYPE_CHECKING:
@@ -107,9 +107,11 @@ def _of_region(region: str, cloud: str | None) -> Provider:
         if region in provider.regions():
             return provider
     names = [code for provider in among for code in provider.regions()]
-    near = difflib.get_close_matches(region, names, n=1)
     msg = f"{region!a} is not a region of {' or '.join(provider.title for provider in among)}"
-    raise UsageError(msg, hint=f"did you mean {near[0]}?" if near else "`gpuprov catalog instances --gpu GPU` lists where a GPU is offered")
+    others = [f"it is a region of {provider.title}" for provider in clouds.providers() if region in provider.regions()]
+    raise UsageError(
+        msg, hint=next(iter(others), "") or suggested(region, names) or "`gpuprov catalog instances --gpu GPU` lists where a GPU is offered"
+    )
 
 
 def _not_offered(gpu: str, region: str, provider: Provider, cloud: str | None) -> UsageError:

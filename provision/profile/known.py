@@ -18,10 +18,10 @@ from provision.catalog import read
 from provision.catalog.refused import refused_system
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import RefusalKind
+from provision.nearest import slips
 from provision.profile import image_driver, mig
 from provision.profile.check_ids import CHECK_IDS
 from provision.profile.model import Profile
-from provision.profile.nearest import slips
 from provision.profile.plain import Complaint, ComplaintKind, KeyPath, Lines, dotted
 
 _SHORTEST: Final = 3  # letters of a word that one slip is looked for in; of shorter ones too many are alike

@@ -3,7 +3,6 @@
 Only plain YAML is accepted (`provision.profile.plain`).
 """
 
-import difflib
 import errno
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from provision import canonical, paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
+from provision.nearest import meant
 from provision.profile import known, plain
 from provision.profile.model import Profile
 from provision.profile.plain import Complaint, ComplaintKind
@@ -50,13 +50,13 @@ def find(name_or_path: str) -> Path:
         if path.is_file():
             return path
         msg = f"no profile file {name_or_path!r}"
-        meant = files.get(path.stem)
-        hint = f"did you mean {path.stem!r}, which is {meant}? " if meant else ""
+        named = files.get(path.stem)
+        hint = f"did you mean {path.stem!r}, which is {named}? " if named else ""
         raise ProfileNotFoundError(msg, hint=f"{hint}use the path of a YAML file, or a name from `gpuprov profile list`")
     if name_or_path in files:
         return files[name_or_path]
-    near = difflib.get_close_matches(name_or_path, files, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = meant(name_or_path, files)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     msg = f"no profile called {name_or_path!r}"
     raise ProfileNotFoundError(msg, hint=f"{hint}`gpuprov profile list` lists all profiles; the path of a YAML file works too")
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.refused import refused_name
-from provision.profile.nearest import instead_of
+from provision.nearest import instead_of
 from provision.structs import Struct, field
 
 _MAX_QUOTED: Final = 60

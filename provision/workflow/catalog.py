@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from provision.catalog.roofline import PRECISIONS, Point, Roof, attainable_tflop
 from provision.clouds import search
 from provision.clouds.terms import DataPart, Offer
 from provision.errors import UsageError
+from provision.nearest import suggested
 from provision.structs import Struct, asdict
 
 if TYPE_CHECKING:
@@ -71,9 +71,8 @@ def find_gpus(word: str) -> list[GpuRecord]:
         return roofline.models(word)
     except KeyError:
         models = [gpu.model for gpu in read.gpus().gpus]
-        near = difflib.get_close_matches(word, models, n=1)
         msg = f"no GPU called {word!a}"
-        raise UsageError(msg, hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(models)}") from None
+        raise UsageError(msg, hint=suggested(word, models) or f"there are {', '.join(models)}") from None
 
 
 def gpu_table() -> CatalogTable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +11,7 @@ from provision import clouds, paths
 from provision.catalog import read
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.launch.journal import Journal, Record, check_name
+from provision.nearest import meant
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
@@ -147,9 +147,9 @@ class Session(Struct):
     def known(self, name: str) -> str:
         """The instances that were launched from here, as words behind a name that is none of them: the nearest, or else all."""
         names = list(dict.fromkeys(host for record in self.journal.all() for host in (record.name, *record.hosts)))
-        near = difflib.get_close_matches(name, names, n=1)
+        near = meant(name, names)
         if near:
-            return f"; did you mean {near[0]!r}?"
+            return f"; did you mean {' or '.join(map(repr, near[:_FEW]))}?"
         more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
         return f" (what was: {', '.join(names[:_FEW])}{more})" if names else " (nothing was)"
 

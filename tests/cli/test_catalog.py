@@ -50,7 +50,7 @@ def test_a_table_is_the_same_rows_as_text_json_and_csv(call: Call, words: list[s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["instances", "--gpu", "t5"], "there are p4, p100"),
+        (["instances", "--gpu", "k80"], "there are p4, p100"),
         (["instances", "--gpu", "h1000"], "did you mean h100"),
         (["instances", "--region", "eu-wst-1"], "did you mean eu-west-1?"),
         (["instances", "--sort", "prize"], "'price'"),

@@ -49,7 +49,8 @@ def test_each_region_has_its_price_and_those_to_be_enabled_are_named() -> None:
     ("wish", "cloud", "message", "hint"),
     [
         (("t4", "us-eats-1", None), None, "'us-eats-1' is not a region of AWS or DigitalOcean or GCP", "did you mean us-east-1?"),
-        (("t4", "us-central1", None), "aws", "'us-central1' is not a region of AWS", "did you mean"),
+        (("t4", "us-central1", None), "aws", "'us-central1' is not a region of AWS", "it is a region of GCP"),
+        (("t4", "nowhere", None), None, "'nowhere' is not a region of AWS or DigitalOcean or GCP", "`gpuprov catalog instances --gpu GPU`"),
         (
             ("v100", "us-west-1", None),
             None,

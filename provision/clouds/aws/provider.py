@@ -1,7 +1,6 @@
 """AWS as far as it is known without contacting it: this module is the `Provider` of AWS."""
 
 import datetime as dt
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -42,6 +41,7 @@ from provision.clouds.terms import (
     SecureBoot,
     Way,
 )
+from provision.nearest import nearest
 
 # A subnet's id has 17 digits, or 8 where it was made before 2018.
 _SUBNET: Final = re.compile(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})")
@@ -167,8 +167,8 @@ def refusal(place: AwsPlace, region: str, gpu: str, count: int) -> Refusal | Non
         departure = family_departure(name)
         if departure:
             return Refusal(RefusalKind.WITHDRAWN, departure)
-        near = difflib.get_close_matches(name, data.types(), n=1)
-        return Refusal(RefusalKind.UNKNOWN_TYPE, f"{name} is not in the catalog" + (f"; did you mean {near[0]}?" if near else ""))
+        near = nearest(name, data.types())
+        return Refusal(RefusalKind.UNKNOWN_TYPE, f"{name} is not in the catalog" + (f"; did you mean {near}?" if near else ""))
     if record.withdrawn is not None:
         return Refusal(RefusalKind.WITHDRAWN, f"{name} was withdrawn everywhere by {record.withdrawn}")
     licensed = next((each for each in data.aws().licensed if name.partition(".")[0] in each.families), None)

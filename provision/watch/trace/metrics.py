@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import msgspec
 
 from provision.errors import UsageError
+from provision.nearest import suggested
 from provision.structs import Struct
 
 _DATA: Final = Path(__file__).parent / "metrics.json"
@@ -63,14 +63,9 @@ def replacement(old: str, card: str) -> Replacement:
     table = _metrics()
     entry = table.metrics.get(old)
     if entry is None:
-        near = difflib.get_close_matches(old, table.metrics, n=1)
         msg = f"nothing is known of a metric {old[:60]!a}"
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else "`ncu --query-metrics` lists what your card has; `gpuprov explain-metric` what is known here"
-        )
-        raise UsageError(msg, hint=hint)
+        listed = "`ncu --query-metrics` lists what your card has; `gpuprov explain-metric` what is known here"
+        raise UsageError(msg, hint=suggested(old, table.metrics) or listed)
     capability = cards()[card]
     if capability in entry.not_on:
         note = f"{card} has no metric for it: `ncu --query-metrics` of its chip does not list {entry.now.partition('.')[0]}"

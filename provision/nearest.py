@@ -29,6 +29,20 @@ def nearest(word: str, words: Collection[str]) -> str | None:
     return next((each for each in words if each.startswith(f"{word}_")), None)
 
 
+def meant(word: str, words: Collection[str]) -> list[str]:
+    """The names that somebody who typed a word may mean: the same in other letters, those that go on where it ends, or the nearest."""
+    low = word.lower().rstrip("-.")
+    same = [each for each in words if each.lower() == low]
+    longer = [each for each in words if each.lower().startswith((f"{low}-", f"{low}."))]
+    return (same or longer or [near for near in (nearest(word, words),) if near]) if low else []
+
+
+def suggested(word: str, words: Collection[str]) -> str:
+    """The names that may be meant, as a question; empty where there is none."""
+    near = meant(word, words)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
 def instead_of(word: str, words: Iterable[str]) -> str:
     """What to write instead of a word: the one that was meant, or else any of them."""
     known = list(words)

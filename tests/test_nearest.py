@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from provision.profile.nearest import instead_of, nearest, slips
+from provision.nearest import instead_of, meant, nearest, slips, suggested
 from provision.profile.stack import Extra
 
 
@@ -49,3 +49,19 @@ def test_what_to_write_is_never_an_empty_list() -> None:
     assert instead_of("2", ["1"]) == "write 1"
     assert instead_of("opencl", ["nccl", "dali"]) == "write one of: nccl, dali"
     assert instead_of("ncl", ["nccl", "dali"]) == "did you mean 'nccl'?"
+
+
+@pytest.mark.parametrize(
+    ("word", "words", "near"),
+    [
+        ("T4", ["p4", "t4", "t4g"], ["t4"]),
+        ("A100", ["v100", "a100-40gb", "a100-80gb"], ["a100-40gb", "a100-80gb"]),
+        ("us-esat-1", ["us-west-1", "us-east-1"], ["us-east-1"]),
+        ("g4dn", ["g4dn.xlarge", "g5.xlarge"], ["g4dn.xlarge"]),
+        ("", ["-x", "y"], []),
+        ("mi300x", ["t4", "l40s"], []),
+    ],
+)
+def test_a_name_is_known_in_other_letters_and_by_its_beginning(word: str, words: list[str], near: list[str]) -> None:
+    assert meant(word, words) == near
+    assert suggested(word, words) == (f"did you mean {' or '.join(near)}?" if near else "")
