@@ -23,7 +23,8 @@ from provision.rehearsal.programs import search_path
 from provision.structs import asdict
 
 # What embedded clouds without hosts begin with: their own settings, with waits short enough for tests. Each setting is in it, so that
-# whoever sends it leaves none of an earlier test.
+# whoever sends it leaves none of an earlier test. Most of these tests count calls, or look for themselves: nothing is late for them. It is
+# with hosts, as for every user, in the matrices and random runs of launches, and in tests/clouds/aws/test_late.py.
 PLAIN = {
     **asdict(AwsSettings()),
     **asdict(GcpSettings()),
@@ -31,6 +32,7 @@ PLAIN = {
     "pending_s": 0.04,
     "ending_s": 0.04,
     "group_retry_s": 0.05,
+    "lag_s": 0.0,
     "gce_operation_s": 0.02,
     "gce_running_s": 0.04,
     "gce_check_s": 0.05,

@@ -110,9 +110,10 @@ AWS = Kind(
     plain={
         "unseen_s": 0.0,
         "tags_s": 0.0,
+        "lag_s": 0.1,
         "pending_s": 0.0,
         "ending_s": 0.0,
-        "terminated_s": 0.5,
+        "terminated_s": 20.0,
         "zone_capacity": {},
         "vcpu_limit": {},
         "not_opted_in": [],
@@ -330,7 +331,12 @@ class Clients:
         control.ask(self.rehearsal, "calls", method="DELETE")
 
     def left(self, name: str | None = None) -> list[str]:
-        return self.kind.everything(self.rehearsal, self.kind.regions, name)
+        """What is there, whatever is late."""
+        late = control.ask(self.rehearsal, "settings")["lag_s"]
+        control.ask(self.rehearsal, "settings", method="PUT", body={"lag_s": 0.0})
+        found = self.kind.everything(self.rehearsal, self.kind.regions, name)
+        control.ask(self.rehearsal, "settings", method="PUT", body={"lag_s": late})
+        return found
 
     def alive(self) -> list[str]:
         """The ids of all machines of all names, as the embedded cloud itself says: one question."""

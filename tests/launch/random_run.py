@@ -29,7 +29,7 @@ from tests.waiting import until
 
 LAGS_S = (0.0, 0.0, 0.1, 0.2)  # within the `shown_s` of the clients
 # The settings by which each cloud shows late what exists.
-LATE = {"aws": ("tags_s", "unseen_s"), "gcp": ("gce_unseen_s",), "digitalocean": ("do_tags_s", "do_unseen_s")}
+LATE = {"aws": ("tags_s", "unseen_s", "lag_s"), "gcp": ("gce_unseen_s",), "digitalocean": ("do_tags_s", "do_unseen_s")}
 REFUSED = {
     "aws": {"kind": "error", "code": "UnauthorizedOperation", "http": 403},
     "gcp": {"kind": "error", "code": "forbidden", "http": 403},

@@ -40,6 +40,7 @@ class AwsCloud:
         self.region = region
         self._api = AwsRegionApi(region, access or AwsAccess())
         self._groups: dict[str, str] = {}  # launch id → the security group that all attempts of the launch share
+        self._made: dict[str, str] = {}  # the same of the groups that this client made, until they are removed
         self._groups_lock = threading.Lock()
         self._images = Images(self._api)
         self.bakery = AwsBakery(self._api, self._images)
@@ -82,7 +83,8 @@ class AwsCloud:
         except TokenSpentError:
             # Its machines, where they run: other parameters than theirs, such as a newer image, are no reason for a second one.
             made = {"Name": "client-token", "Values": [request["ClientToken"]]}
-            reply = {"Instances": [raw for raw in self._api.instances([made]) if raw["State"]["Name"] not in ENDED]}
+            shown = poll_ec2(lambda: self._api.instances([made]), bool, timeout_s=firewall.UNSEEN_S)
+            reply = {"Instances": [raw for raw in shown if raw["State"]["Name"] not in ENDED]}
             if not reply["Instances"]:
                 raise
         except CloudInvalidError:
@@ -96,7 +98,7 @@ class AwsCloud:
     def _security_group(self, order: base.Order) -> str:
         with self._groups_lock:
             if order.launch_id not in self._groups:
-                self._groups[order.launch_id] = firewall.ensure_group(self._api, order)
+                self._groups[order.launch_id] = firewall.ensure_group(self._api, order, self._made)
             return self._groups[order.launch_id]
 
     def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
@@ -156,11 +158,13 @@ class AwsCloud:
 
     def things(self, name: str | None = None, known: base.Known | None = None) -> list[base.Thing]:
         """Everything of ours in this region, by tag, and what is known of a launch by its ids and names."""
-        return base.merged(removal.things(self._api, name), removal.known(self._api, known) if known else ())
+        made = self._made.get(known.launch_id) if known else None
+        return base.merged(removal.things(self._api, name), removal.known(self._api, known, made) if known else ())
 
     def remove(self, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""
         self._groups.clear()
+        self._made.clear()
         return removal.remove(self._api, things, on_step=on_step)
 
 

@@ -14,7 +14,7 @@ import tenacity
 
 from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
-from provision.clouds.aws.api import AwsRegionApi
+from provision.clouds.aws.api import AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.place import place_of
 from provision.clouds.aws.requests import group_name, ingress, members, resource_name, security_group
@@ -25,9 +25,9 @@ from provision.errors import CloudInvalidError, CloudUnreachableError, InstanceN
 from provision.structs import Struct
 
 _SSH: Final = 22
-# EC2 is eventually consistent: other calls may not know a group for a while after CreateSecurityGroup named it
+# EC2 is eventually consistent: other calls may not know a thing for a while after the call that made it named it
 # (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).
-_UNKNOWN_GROUP_S: Final = 10.0
+UNSEEN_S: Final = 10.0
 _DESCRIBED: Final = re.compile(r"gpuprov [a-z0-9-]+: SSH, launch ([0-9a-f]+)")
 
 
@@ -51,16 +51,18 @@ def subnet_of(api: AwsRegionApi, order: base.Order) -> AwsSubnet | None:
     return AwsSubnet(raw["VpcId"], raw["AvailabilityZone"])
 
 
-def ensure_group(api: AwsRegionApi, order: base.Order) -> str:
+def ensure_group(api: AwsRegionApi, order: base.Order, made: dict[str, str] | None = None) -> str:
     """Make the group of an order, or find it, and open port 22 to the order's networks; returns the group's id.
 
-    The group stands in the VPC of the order's subnet, or in the default one.
+    The group stands in the VPC of the order's subnet, or in the default one. `made` gets the id of a new one under that of its launch, also
+    where a later call fails.
 
     Raises:
         NameTakenError: another launch has the name.
         CloudInvalidError: a group of that name is not of gpuprov.
     """
-    (group,), networks = at_once(call, (lambda: [_group(api, order)], lambda: resolve(order.ssh_from, api.access.caller_address_url)))
+    kept = {} if made is None else made
+    (group,), networks = at_once(call, (lambda: [_group(api, order, kept)], lambda: resolve(order.ssh_from, api.access.caller_address_url)))
     if networks:  # none where the machine is reached without an open port
         _authorize(api, group, networks)
     place = place_of(order)
@@ -86,15 +88,19 @@ def _join(api: AwsRegionApi, group: str) -> None:
             unless_refused(functools.partial(once_visible, work), "InvalidPermission.Duplicate")
 
 
-def _group(api: AwsRegionApi, order: base.Order) -> str:
+def _group(api: AwsRegionApi, order: base.Order, made: dict[str, str]) -> str:
     subnet = subnet_of(api, order)
     request = security_group(order, subnet.vpc if subnet else "")
     with cloud_errors("ec2:CreateSecurityGroup", api.region):
         reply = unless_refused(lambda: api.ec2_once.create_security_group(**request), "InvalidGroup.Duplicate")
     if reply is not None:
-        return str(reply["GroupId"])
+        return made.setdefault(order.launch_id, str(reply["GroupId"]))
     name = resource_name(order)
-    groups = [g for g in groups_named(api, order.name) if not subnet or g["VpcId"] == subnet.vpc]
+
+    def of_name() -> list[dict[str, Any]]:
+        return [g for g in groups_named(api, order.name) if not subnet or g["VpcId"] == subnet.vpc]
+
+    groups = poll_ec2(of_name, bool, timeout_s=UNSEEN_S)  # a call whose reply was lost may have made it a moment ago
     ours = [g for g in groups if launch_of(g) == order.launch_id]
     if ours:
         return str(ours[0]["GroupId"])
@@ -105,7 +111,6 @@ def _group(api: AwsRegionApi, order: base.Order) -> str:
         # Whoever made it may have opened it to anybody.
         msg = f"security group {name} in {api.region} is not of gpuprov"
         raise CloudInvalidError(msg, hint="ask its owner to rename it, or choose another --name")
-    # A call whose reply was lost made it a moment ago.
     msg = f"EC2 has security group {name} in {api.region} but does not show it yet"
     raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped")
 
@@ -136,12 +141,12 @@ def _authorize(api: AwsRegionApi, group: str, networks: Sequence[str]) -> None:
         unless_refused(lambda: once_visible(authorize), "InvalidPermission.Duplicate")
 
 
-def once_visible(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Make a call that names a new group; repeat it while EC2 does not know that group yet."""
+def once_visible(work: Callable[[], dict[str, Any]], unknown: str = "InvalidGroup.NotFound") -> dict[str, Any]:
+    """Make a call that names a new group, or another new thing; repeat it while EC2 does not know that yet."""
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, "InvalidGroup.NotFound")),
+        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, unknown)),
         wait=tenacity.wait_exponential(multiplier=0.1, exp_base=1.5, max=2),
-        stop=tenacity.stop_after_delay(_UNKNOWN_GROUP_S),
+        stop=tenacity.stop_after_delay(UNSEEN_S),
         reraise=True,
     )(work)
 
@@ -157,7 +162,7 @@ def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
     Raises:
         InstanceNotFoundError: the launch has no group here.
     """
-    groups = _groups(api, {"Name": f"tag:{base.NAME_TAG}", "Values": [name]})
+    groups = [group for group in groups_named(api, name) if launch_of(group)]
     if not groups:
         msg = f"{name!r} has no security group in {api.region}"
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")

@@ -176,6 +176,6 @@ def check_started(api: AwsRegionApi, order: base.Order, instances: Sequence[base
             raise DiskKeyRefusedError(msg, hint=_needs(keys), detail=said)
         for pattern, kind in _SHORTAGES.items():
             if fnmatchcase(code, pattern):
-                removal.terminate(api, ids)
+                removal.terminate(api, ids, ids)
                 msg = f"{raw['InstanceId']} in {api.region} ended while it started: {sentence(said) or code}"
                 raise kind(msg, hint="try again later, or add another zone, region or instance type to the profile's places", detail=code)

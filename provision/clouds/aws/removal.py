@@ -10,7 +10,7 @@ from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
-from provision.clouds.aws.firewall import groups_named, launch_of
+from provision.clouds.aws.firewall import UNSEEN_S, groups_named, launch_of, once_visible
 from provision.clouds.refusals import MachineRefusedError
 from provision.concurrent import at_once
 from provision.errors import InstanceLostError
@@ -105,16 +105,21 @@ def things(api: AwsRegionApi, name: str | None) -> list[base.Thing]:
     return [thing for existing in at_once(lambda kind: _existing(api, kind, name), kinds) for thing in existing]
 
 
-def known(api: AwsRegionApi, launch: base.Known) -> list[base.Thing]:
+def known(api: AwsRegionApi, launch: base.Known, made: str | None = None) -> list[base.Thing]:
     """What exists of a launch by its ids, its tokens and the name of its group: EC2 may show tags late, and machines too.
 
-    A machine that EC2 does not show counts as alive while the launch is young. Volumes and interfaces end with their machine.
+    A machine that EC2 does not show counts as alive while the launch is young. A group that this client `made` is waited for. Volumes and
+    interfaces end with their machine.
     """
     ids = [machine for machine, _ in launch.machines]
     wanted = {"instance-id": ids, "client-token": [token for token, _, _ in launch.attempts if token]}
     raws = [raw for key, values in wanted.items() if values for raw in api.instances([{"Name": key, "Values": values}])]
     states = dict.fromkeys(ids, "" if launch.young else "terminated") | {raw["InstanceId"]: raw["State"]["Name"] for raw in raws}
-    groups = [raw["GroupId"] for raw in groups_named(api, launch.name) if launch_of(raw) == launch.launch_id]
+
+    def named() -> list[str]:
+        return [str(raw["GroupId"]) for raw in groups_named(api, launch.name) if launch_of(raw) == launch.launch_id]
+
+    groups = poll_ec2(named, lambda shown: made is None or made in shown, timeout_s=UNSEEN_S)
     machines = [launch.thing(_INSTANCE.kind, i, api.region, alive=state not in ENDED) for i, state in states.items()]
     return [*machines, *(launch.thing("security-group", group, api.region) for group in groups)]
 
@@ -148,16 +153,17 @@ def remove(api: AwsRegionApi, things: Sequence[base.Thing], *, on_step: base.Ste
         alive = [str(thing) for thing in of_kind if thing.alive]
         if alive:
             on_step(f"removing {', '.join(alive)}")
-        _remove_kind(api, kind, [thing.id for thing in of_kind])
+        _remove_kind(api, kind, of_kind)
         phrases += alive
     return phrases
 
 
-def _remove_kind(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
+def _remove_kind(api: AwsRegionApi, kind: AwsKind, things: Sequence[base.Thing]) -> None:
+    ids = [thing.id for thing in things]
     if kind is _FLEET:
         _end_fleets(api, ids)
     elif kind is _INSTANCE:
-        terminate(api, ids)
+        terminate(api, ids, [thing.id for thing in things if thing.alive])
     elif kind.waits:
         _clear(api, kind, ids)
     else:
@@ -180,18 +186,20 @@ def _end_fleets(api: AwsRegionApi, names: Sequence[str]) -> None:
     _until_none(api, remaining)
 
 
-def terminate(api: AwsRegionApi, ids: Sequence[str]) -> None:
-    """Terminate instances and wait until EC2 shows them as terminated, or no longer shows them."""
+def terminate(api: AwsRegionApi, ids: Sequence[str], alive: Sequence[str]) -> None:
+    """Terminate instances and wait until EC2 shows them as terminated, or no longer shows them; one that is alive may not be known yet."""
 
     def end(*some: str) -> dict[str, Any] | None:
-        return unless_refused(lambda: api.ec2.terminate_instances(InstanceIds=list(some)), _NOT_FOUND)
+        def ask() -> dict[str, Any]:
+            return dict(api.ec2.terminate_instances(InstanceIds=list(some)))
+
+        return unless_refused(lambda: once_visible(ask, _NOT_FOUND) if len(some) == 1 and some[0] in alive else ask(), _NOT_FOUND)
 
     try:
         with cloud_errors("ec2:TerminateInstances", api.region):
-            # EC2 refuses the whole call for one id that it no longer knows.
-            if end(*ids) is None:
-                for instance_id in ids:
-                    end(instance_id)
+            # EC2 refuses the whole call for one id that it no longer knows, or not yet.
+            for instance_id in ids if end(*ids) is None and len(ids) > 1 else ():
+                end(instance_id)
     except MachineRefusedError as error:
         protected = next((each for each in ids if each in error.message), "ID")
         change = f"aws ec2 modify-instance-attribute --region {api.region} --instance-id {protected} --no-disable-api-termination"

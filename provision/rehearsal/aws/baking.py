@@ -15,7 +15,7 @@ from moto.ec2.responses.amis import AmisResponse
 from moto.ec2.responses.elastic_block_store import ElasticBlockStore
 from moto.ec2.utils import random_ami_id
 
-from provision.rehearsal.aws import images
+from provision.rehearsal.aws import images, late
 from provision.rehearsal.aws.permissions import AwsCall, Need
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
@@ -47,6 +47,7 @@ def _patch_creation(settings: AwsSettings, park: HostPark | None) -> None:
         tags = {kind: _tags(self._get_param("TagSpecifications", []), kind) for kind in ("image", "snapshot")}
         left_out = {each["DeviceName"] for each in self._get_param("BlockDeviceMappings", []) if "NoDevice" in each}
         image_id = random_ami_id()
+        late.born(image_id)
         if park:
             park.keep_image(instance.id, image_id)
         origin = images.of_id(region, instance.image_id, settings) or {}

@@ -40,7 +40,7 @@ class AwsEmulation:
         self._park = park
         launch.patch(self.settings, park)
         instances.patch(self.settings, park)
-        networks.patch()
+        networks.patch(self.settings)
         offers.patch(self.settings)
         images.patch(self.settings)
         baking.patch(self.settings, park)

@@ -21,6 +21,7 @@ from moto.ssm.models import Parameter, SimpleSystemManagerBackend
 from provision.clouds.aws import data
 from provision.clouds.aws.disk_key import in_region
 from provision.clouds.aws.own_image import AwsOwnImage
+from provision.rehearsal.aws import late
 from provision.rehearsal.aws.guardrails import is_admitted, is_hidden
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse, tags_of
@@ -63,7 +64,8 @@ def patch(settings: AwsSettings) -> None:
     @method_of(AmisResponse)
     def describe_images(self: Any) -> ActionResult:
         self.error_on_dryrun()
-        rows = [row for row in rows_of(self.ec2_backend.region_name, settings) if not is_hidden(settings, str(row["OwnerId"]))]
+        every = (row for row in rows_of(self.ec2_backend.region_name, settings) if not late.is_late(row["ImageId"], settings))
+        rows = [row for row in every if not is_hidden(settings, str(row["OwnerId"]))]
         ids, owners = self._get_param("ImageIds", []), self._get_param("Owners", [])
         unknown = sorted(set(ids) - {row["ImageId"] for row in rows})
         if unknown:
@@ -131,8 +133,8 @@ def rows_of(region: str, settings: AwsSettings) -> Iterator[Row]:
 
 def _made(row: Row, settings: AwsSettings) -> Row:
     """An image that a client made, in the state that it has by now; its tags are shown as late as those of anything."""
-    ready, late = row["Ready"] <= time.time(), time.time() < row["Ready"] - settings.image_s + settings.tags_s
-    tags = {} if late else tags_of(row["Region"], row["ImageId"])
+    ready, ami = row["Ready"] <= time.time(), row["ImageId"]
+    tags = {} if late.is_late(f"tags {ami}", settings, settings.tags_s) else tags_of(row["Region"], row["ImageId"])
     state = "pending" if not ready else "failed" if row["Failure"] else "available"
     reason = {"StateReason": {"Code": "Client.InternalError", "Message": row["Failure"]}} if state == "failed" else {}
     whole = {**_row(row["Region"], row["ImageId"], OwnerId=_ACCOUNT), **row, "State": state, **reason}

@@ -18,6 +18,7 @@ from moto.ec2.responses.general import General
 from moto.ec2.responses.instances import InstanceResponse
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
+from provision.rehearsal.aws import late
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import instances, loopback, method_of, refuse, set_address, show_state
 from provision.rehearsal.hosts import HostPark
@@ -69,25 +70,25 @@ def _patch_states(settings: AwsSettings) -> None:
 def _patch_tags(settings: AwsSettings) -> None:
     """Show the tags of a thing, and find it by them, only some time after its first ones were put on it: EC2 is eventually consistent."""
     create, describe = TagBackend.create_tags, TagBackend.describe_tags
-    since: dict[str, float] = {}
 
-    def late(resource_id: str) -> bool:
-        return time.monotonic() < since.get(resource_id, 0.0) + settings.tags_s
+    def is_late(resource_id: str) -> bool:
+        return late.is_late(f"tags {resource_id}", settings, settings.tags_s)
 
     @method_of(TagBackend)
     def create_tags(self: Any, resource_ids: list[str], tags: dict[str, str]) -> bool:
-        since.update({resource_id: time.monotonic() for resource_id in resource_ids if resource_id not in since})
+        for resource_id in resource_ids:
+            late.born(f"tags {resource_id}")
         return bool(create(self, resource_ids, tags))
 
     @method_of(TagBackend)
     def describe_tags(self: Any, filters: Any = None) -> list[dict[str, str]]:
-        return [row for row in describe(self, filters) if not late(row["resource_id"])]
+        return [row for row in describe(self, filters) if not is_late(row["resource_id"])]
 
     @method_of(TaggedEC2Resource)
     def get_tags(self: Any) -> list[dict[str, str]]:
         """Look a resource's tags up by its id; moto searches the tags of all resources, several times for each one that it describes."""
         kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(self.id), "") if self.id else ""
-        tags = self.ec2_backend.tags.get(self.id, {}) if self.id and not late(self.id) else {}
+        tags = self.ec2_backend.tags.get(self.id, {}) if self.id and not is_late(self.id) else {}
         return [{"resource_id": self.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.copy().items()]
 
 
@@ -173,7 +174,8 @@ def _patch_answers(settings: AwsSettings, park: HostPark | None) -> None:
         reservations = self.all_reservations(filters)
         since = time.monotonic() - settings.unseen_s
         for reservation in reservations:  # copies, whose lists are the originals'
-            reservation.instances = [i for i in reservation.instances if getattr(i, "launched", 0.0) <= since]
+            shown = (i for i in reservation.instances if getattr(i, "launched", 0.0) <= since)
+            reservation.instances = [i for i in shown if not late.is_late(i.id, settings)]
         return [reservation for reservation in reservations if reservation.instances]
 
     @method_of(General)
@@ -191,7 +193,8 @@ def _patch_answers(settings: AwsSettings, park: HostPark | None) -> None:
             self._get_bool_param("IncludeAllInstances", if_none=False),
             [{"name": k, "values": v} for k, v in self._filters_from_querystring().items()],
         )
-        return ActionResult({"InstanceStatuses": [_status(instance, settings) for instance in answer]})
+        shown = (instance for instance in answer if not late.is_late(instance.id, settings))
+        return ActionResult({"InstanceStatuses": [_status(instance, settings) for instance in shown]})
 
 
 def _status(instance: Any, settings: AwsSettings) -> dict[str, Any]:

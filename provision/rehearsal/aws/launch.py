@@ -13,7 +13,7 @@ from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
 from provision.rehearsal import rootfs
-from provision.rehearsal.aws import capacity, identities, images, inside, keys, service_roles, spot
+from provision.rehearsal.aws import capacity, identities, images, inside, keys, late, service_roles, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -120,6 +120,7 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     instance.client_token = str(params.get("client_token") or "")
     instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
     instance.launched = time.monotonic()
+    late.born(instance.id)
     show_state(instance, "pending", 0, settings.pending_s)
     if params.get("iam_instance_profile_name"):  # moto gives it to the first one alone, and again at each repetition
         backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])

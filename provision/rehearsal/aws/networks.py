@@ -6,18 +6,29 @@ from typing import Any
 from moto.ec2.models.key_pairs import KeyPairBackend
 from moto.ec2.models.security_groups import SecurityGroupBackend
 
+from provision.rehearsal.aws import late
+from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import instances, method_of, refuse
 
 
-def patch() -> None:
+def patch(settings: AwsSettings) -> None:
     """Refuse keys that are not in OpenSSH's format, a second group of a name, and the removal of groups that are in use."""
     import_key, delete_group = KeyPairBackend.import_key_pair, SecurityGroupBackend.delete_security_group
+    describe_groups = SecurityGroupBackend.describe_security_groups
     create_group, lock = SecurityGroupBackend.create_security_group, threading.RLock()
 
     @method_of(SecurityGroupBackend)
     def create_security_group(self: Any, *args: Any, **kwargs: Any) -> Any:
         with lock:  # moto looks for the name and then makes the group, so that two requests at once would both make one
-            return create_group(self, *args, **kwargs)
+            group = create_group(self, *args, **kwargs)
+        if group.name != "default":  # which comes with its network
+            late.born(group.id)
+        return group
+
+    @method_of(SecurityGroupBackend)
+    def describe_security_groups(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        # One that is named is refused before.
+        return [group for group in describe_groups(self, *args, **kwargs) if not late.is_late(group.id, settings)]
 
     @method_of(KeyPairBackend)
     def import_key_pair(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,8 +11,12 @@ class AwsSettings(MutableStruct):
     pending_s: float = 0.3  # seconds from RunInstances or StartInstances to running
     ending_s: float = 0.3  # seconds from StopInstances or TerminateInstances to stopped or terminated
     terminated_s: float = 3600.0  # seconds for which an instance that ended is still described: about an hour on EC2
-    unseen_s: float = 0.0  # seconds for which DescribeInstances does not show a new instance: EC2 is eventually consistent
-    tags_s: float = 0.0  # seconds from the first tag of a thing for which no answer shows its tags or finds it by them
+    # EC2 is eventually consistent: for a share of these seconds, drawn by the seed for each thing, other calls do not know what was made,
+    # nor its tags
+    lag_s: float = 0.3
+    lag_seed: int = 1
+    unseen_s: float = 0.0  # seconds for which DescribeInstances does not show a new instance, whatever the seed draws
+    tags_s: float = 0.0  # seconds from the first tag of a thing for which no answer shows its tags or finds it by them, as well
     console_delay_s: float = 0.0  # seconds for which the console stays empty after a launch; minutes on EC2
     # region → the code of the state reason with which what is launched there ends, after a while; a region without an entry has none
     ends: dict[str, str] = field(default_factory=dict)

@@ -174,7 +174,10 @@ def test_the_group_of_another_launch_says_whose_the_name_is(subnet: str, more: d
 
 
 @pytest.mark.parametrize(("groups", "subnet"), [([], ""), ([], "subnet-1"), ([{**OURS, "VpcId": "vpc-2"}], "subnet-1")])
-def test_a_group_that_ec2_has_and_does_not_show_yet_is_asked_for_again_later(groups: list[Any], subnet: str) -> None:
+def test_a_group_that_ec2_has_and_does_not_show_yet_is_asked_for_again_later(
+    monkeypatch: pytest.MonkeyPatch, groups: list[Any], subnet: str
+) -> None:
+    still(monkeypatch)
     api = ScriptedApi(describe_subnets=[SUBNET], create_security_group=[DUPLICATE], describe_security_groups=[{"SecurityGroups": groups}])
     with pytest.raises(CloudUnreachableError) as caught:
         firewall.ensure_group(api, order(subnet=subnet))
@@ -187,7 +190,7 @@ def test_a_rule_that_is_there_is_no_error_and_every_refusal_names_its_permission
     api = ScriptedApi(**made, authorize_security_group_ingress=[refusal("InvalidPermission.Duplicate")])
     assert firewall.ensure_group(api, order()) == "sg-1"
     no = refusal("UnauthorizedOperation")
-    rule = {"GroupId": "sg-1", "IpPermissions": [ingress(["0.0.0.0/0"])], "Tags": []}
+    rule = {"GroupId": "sg-1", "IpPermissions": [ingress(["0.0.0.0/0"])], "Description": TELLS}
     for action, answers in (
         ("ec2:CreateSecurityGroup", {"create_security_group": [no]}),
         ("ec2:AuthorizeSecurityGroupIngress", {**made, "authorize_security_group_ingress": [no]}),
@@ -248,7 +251,9 @@ def test_the_caller_is_asked_for_where_the_account_of_the_region_says(monkeypatc
 def test_the_members_of_a_group_may_reach_one_another_and_those_of_another_group_may_not() -> None:
     joined = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}]}
     strange = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}, {"GroupId": "sg-2"}]}
-    api = ScriptedApi(describe_security_groups=[{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": [joined, strange]}]}])
+    api = ScriptedApi(
+        describe_security_groups=[{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": [joined, strange], "Description": TELLS}]}]
+    )
     firewall.allow(api, "train", [])
     closed = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-2"}]}
     assert api.sent[1:] == [("revoke_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": [closed]})]
@@ -331,9 +336,9 @@ HERE, THERE, SIX = "192.0.2.0/24", "198.51.100.0/24", "2001:db8::/64"
 def test_a_group_is_opened_to_what_is_missing_before_it_is_closed_to_what_is_too_much(
     existing: list[dict[str, Any]], opened: list[str], closed: list[dict[str, Any]]
 ) -> None:
-    api = ScriptedApi(describe_security_groups=[{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": existing}]}])
+    api = ScriptedApi(describe_security_groups=[{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": existing, "Description": TELLS}]}])
     firewall.allow(api, "train", [HERE, SIX])
-    look = ("describe_security_groups", {"Filters": [{"Name": "tag:gpuprov:name", "Values": ["train"]}]})
+    look = ("describe_security_groups", {"Filters": [{"Name": "group-name", "Values": ["gpuprov-train"]}]})
     opening = [("once:authorize_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": [ingress(opened)]})] if opened else []
     closing = [("revoke_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": closed})] if closed else []
     assert api.sent == [look, *opening, *closing]

@@ -178,7 +178,7 @@ def test_a_machine_that_ended_before_is_not_told_of() -> None:
 
 def test_one_machine_that_ec2_no_longer_knows_does_not_save_the_others() -> None:
     api = ScriptedApi(terminate_instances=[GONE, GONE, {}], describe_instances=[machines()])
-    removed(api, thing("instance", "i-1"), thing("instance", "i-2"))
+    removed(api, thing("instance", "i-1", alive=False), thing("instance", "i-2"))
     assert [p["InstanceIds"] for m, p in api.sent if m == "terminate_instances"] == [["i-1", "i-2"], ["i-1"], ["i-2"]]
 
 

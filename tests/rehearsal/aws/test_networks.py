@@ -3,6 +3,7 @@
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from moto.ec2.models.key_pairs import KeyPairBackend
 from moto.ec2.models.security_groups import SecurityGroupBackend
 
 from provision.rehearsal.aws import networks
+from provision.rehearsal.aws.settings import AwsSettings
 from tests.rehearsal.aws.conftest import refused, run, state
 from tests.waiting import until
 
@@ -43,6 +45,7 @@ def own_moto(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         (KeyPairBackend, "import_key_pair"),
         (SecurityGroupBackend, "create_security_group"),
         (SecurityGroupBackend, "delete_security_group"),
+        (SecurityGroupBackend, "describe_security_groups"),
     ):
         monkeypatch.setattr(owner, method, getattr(owner, method))
     return monkeypatch
@@ -52,18 +55,18 @@ def test_two_groups_are_never_made_at_once(own_moto: pytest.MonkeyPatch) -> None
     """Moto looks for the name first and makes the group afterwards; between the two, another request would not see it."""
     both = threading.Barrier(2, timeout=0.1)
 
-    def create(_self: Any, _name: str) -> bool:
+    def create(_self: Any, _name: str) -> SimpleNamespace:
         try:
             both.wait()
         except threading.BrokenBarrierError:
-            return True
-        return False
+            return SimpleNamespace(name="default", alone=True)
+        return SimpleNamespace(name="default", alone=False)
 
     own_moto.setattr(SecurityGroupBackend, "create_security_group", create)
-    networks.patch()
+    networks.patch(AwsSettings())
     make: Any = SecurityGroupBackend.create_security_group
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda name: make(None, name), ("same", "same"))) == [True, True]
+        assert [group.alone for group in pool.map(lambda name: make(None, name), ("same", "same"))] == [True, True]
 
 
 @pytest.mark.parametrize("material", [b"garbage", b"ssh-ed25519 AAAA", b""])
