@@ -40,6 +40,7 @@ PLAIN = {
     "do_active_s": 0.04,
     "do_action_s": 0.02,
     "do_gone_s": 0.0,
+    "do_volume_limit": 10000,
     "do_droplet_limit": 10000,
     "do_limit_hour": 1000000,
     "do_limit_minute": 1000000,

@@ -197,6 +197,8 @@ DIGITALOCEAN = Kind(
     scarce={"do_capacity": {"nyc2": 1, "tor1": 1}},
     plain={
         "do_active_s": 0.0,
+        "do_create_ends": {},
+        "do_new_can_be_deleted": False,
         "do_action_s": 0.0,
         "do_tags_s": 0.0,
         "do_unseen_s": 0.0,

@@ -24,6 +24,9 @@ from provision.structs import Struct
 _FILE: Final = Path(__file__).with_name("openapi.json")
 _ADDRESS: Final = "urn:openapi"
 _JSON: Final = "application/json"
+_HOSTNAME: Final = "Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)"
+# What DigitalOcean says of a field that its schema refuses, where that is known: refusals.py says from where.
+_WORDS: Final = dict.fromkeys([("droplets_create", "name"), ("droplets_create", "names")], _HOSTNAME)
 
 
 class Operation(Struct):
@@ -91,7 +94,8 @@ class OpenApi:
         problem = self._problem(OAS30WriteValidator, operation.body, body)
         if problem or not isinstance(body, dict):
             words = f"{problem.json_path.removeprefix('$')}: {problem.message}" if problem else ": an object is expected"
-            raise unprocessable(f"body{words}")
+            field = str(problem.absolute_path[0]) if problem and problem.absolute_path else ""
+            raise unprocessable(_WORDS.get((operation.id, field), f"body{words}"))
         unknown = sorted(body.keys() - set(self._fields(operation.body)))
         if unknown:
             raise unprocessable(f"{operation.id} has no fields {unknown}")

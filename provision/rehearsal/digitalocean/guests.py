@@ -64,7 +64,8 @@ def boot(world: DropletWorld, droplet: DropletState) -> None:
         if droplet.public:
             gateway = f"{address.rpartition('.')[0]}.1"
             cards.append({"ip_address": address, "netmask": _MASK, "gateway": gateway, "type": "public"})
-        droplet.shown["networks"] = {"v4": cards, "v6": []}
+        v6 = [{"ip_address": f"2001:db8::{droplet.id % 65535 + 1:x}", "netmask": 64, "gateway": "2001:db8::1", "type": "public"}]
+        droplet.shown["networks"] = {"v4": cards, "v6": v6 if "ipv6" in droplet.shown["features"] else []}
         networks.protect(world)  # rules may name this droplet
 
 
@@ -124,7 +125,7 @@ def ended_by_itself(world: DropletWorld, host_id: str) -> None:
 
 def is_seen(world: DropletWorld, droplet: DropletState) -> bool:
     """Whether lists show the droplet by now."""
-    return time.monotonic() - droplet.created >= world.settings.do_unseen_s
+    return time.monotonic() - droplet.created >= world.late_s(droplet.id, "lists", world.settings.do_unseen_s)
 
 
 def view(world: DropletWorld, droplet: DropletState) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _keys(world: DropletWorld, wanted: list[Any]) -> Iterator[str]:
     for name in wanted:
         key = next((k for k in world.keys.values() if str(name) in {str(k["id"]), k["fingerprint"]}), None)
         if key is None:
-            raise unprocessable("You specified invalid ssh key ids for Droplet creation.")
+            raise unprocessable(f"{name} are invalid key identifiers for Droplet creation.")
         yield key["public_key"]
 
 
@@ -94,8 +94,11 @@ def _create(call: DropletCall) -> Answer:
     _check(world, body, len(names))
     size, region = _size_and_region(world, body, len(names))
     image = offers.image_named(world, body["image"])
-    if image is None or not offers.is_in(image, region):
+    if image is None:
         raise unprocessable("You specified an invalid image for Droplet creation.")
+    if not offers.is_in(image, region):
+        more = "you can transfer it to this region from the images pages."
+        raise unprocessable(f"The image you specified is not available in the selected region, {more}")
     if (image["slug"] or "").startswith(_WITH_DRIVER) and not body.get("ssh_keys"):
         raise unprocessable("The image needs an SSH key of the team.")
     if image["min_disk_size"] > size.disk_gb:
@@ -124,6 +127,7 @@ def _make(world: DropletWorld, body: dict[str, Any], plain: dict[str, Any], size
         "disk_info": offers.disks(size),
         "locked": False,  # not by events any more: digitalocean/droplet_kit#218
         "status": "new",
+        "kernel": None,  # it boots the one on its disk
         "created_at": now(),
         "features": [*(name for name, given in wanted.items() if given), "private_networking"],
         "backup_ids": [],
@@ -140,9 +144,23 @@ def _make(world: DropletWorld, body: dict[str, Any], plain: dict[str, Any], size
     for volume in shown["volume_ids"]:
         world.volumes[volume]["droplet_ids"] = [droplet.id]
     _tag_later(world, droplet, body.get("tags") or [])
-    world.begin(droplet, "create", world.settings.do_active_s, lambda: guests.activate(world, droplet))
-    guests.arrive(world, droplet)
+    ends, host = world.settings.do_create_ends, shown["name"].partition(".")[0]
+    _begin(world, droplet, ends.get(droplet.region) or ends.get(host, ""))
     return droplet
+
+
+def _begin(world: DropletWorld, droplet: DropletState, ends: str) -> None:
+    """Begin the create. Where it fails, DigitalOcean has accepted it long since, and gives no reason."""
+
+    def vanish() -> None:
+        with world.lock:
+            guests.erase(world, droplet)
+
+    finish = {"": lambda: guests.activate(world, droplet), "gone": vanish, "errored": lambda: None, "new": lambda: None}[ends]
+    ending = "errored" if ends else "completed"
+    world.begin(droplet, "create", None if ends == "new" else world.settings.do_active_s, finish, ending=ending)
+    if not ends:
+        guests.arrive(world, droplet)
 
 
 def _tag_later(world: DropletWorld, droplet: DropletState, tags: list[str]) -> None:
@@ -157,8 +175,9 @@ def _tag_later(world: DropletWorld, droplet: DropletState, tags: list[str]) -> N
             networks.join(world, droplet, before)
             networks.protect(world)
 
-    if world.settings.do_tags_s:
-        world.timers.after(world.settings.do_tags_s, apply)
+    late_s = world.late_s(droplet.id, "tags", world.settings.do_tags_s)
+    if late_s:
+        world.timers.after(late_s, apply)
     else:
         apply()
 

@@ -15,6 +15,7 @@ from provision.structs import Struct
 
 _MB: Final = 1024
 _HOURS: Final = 744  # of a month: 3281.04 for 4.41 an hour in the list of 2026-10-08
+_CPU_HOURS: Final = 672
 # slug → name, as the document's examples write it
 _REGIONS: Final = {
     "nyc1": "New York 1",
@@ -118,6 +119,11 @@ def gpus(size: OfferedSize) -> dict[str, Any]:
     return {"gpu_info": card} if size.model else {}
 
 
+def _whole(amount: float) -> float:
+    """An amount as DigitalOcean writes it: 12, and 35414.4."""
+    return int(amount) if amount == int(amount) else amount
+
+
 def shown(world: DropletWorld, size: OfferedSize) -> dict[str, Any]:
     """A size as the API shows it."""
     return {
@@ -126,11 +132,12 @@ def shown(world: DropletWorld, size: OfferedSize) -> dict[str, Any]:
         "vcpus": size.vcpus,
         "disk": size.disk_gb,
         "transfer": 15.0 if size.model else 1.0,
-        "price_monthly": round(size.hourly_usd * _HOURS, 2),
+        "price_monthly": _whole(round(size.hourly_usd * (_HOURS if size.model else _CPU_HOURS), 2)),
         "price_hourly": size.hourly_usd,
         "regions": regions_of(world, size),
         "available": True,
         "description": size.words,
+        "networking_throughput": 10000 if size.model else 2000,  # of GPUs: from memory
         "disk_info": disks(size),
         **gpus(size),
     }

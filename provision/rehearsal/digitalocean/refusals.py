@@ -1,10 +1,13 @@
 """What DigitalOcean refuses, in its JSON shape: `id` and `message`.
 
 Words that were read in reports of others: "Size is not available in this region." (OpenRouterLabs/spawn#2768), "creating this/these
-droplet(s) will exceed your droplet limit" (OpenRouterLabs/spawn#2516), "Droplet already has a pending event." (hashicorp/packer#1814), "You
-are not authorized to perform this operation" (digitalocean/doctl#1635), "duplicate name" (harmony-one/harmony-ops#390), "You specified
-invalid ssh key ids for Droplet creation." (motdotla/digitalocean#45). "API Rate limit exceeded." is of the document. All others are from
-memory or our own.
+droplet(s) will exceed your droplet limit" (OpenRouterLabs/spawn#2516), "Droplet already has a pending event." (hashicorp/packer#1814),
+"You are not authorized to perform this operation" (digitalocean/doctl#1635), "duplicate name" (harmony-one/harmony-ops#390), "… are
+invalid key identifiers for Droplet creation." (digitalocean/terraform-provider-digitalocean#331), "Only valid hostname characters are
+allowed. (a-z, A-Z, 0-9, . and -)" (OutlineFoundation/outline-apps#1856), "You specified an invalid image for Droplet creation."
+(matt-major/do-wrapper#37), "The image you specified is not available in the selected region, …" (digitalocean/api-v2#36), "failed to
+create volume: volume/snapshot capacity limit exceeded", a 403 (digitalocean/csi-digitalocean#481). "API Rate limit exceeded." is of the
+document. All others are from memory or our own.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import random
 import threading
 import uuid
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from provision.rehearsal.timers import Timers
 from provision.structs import MutableStruct, Struct, field
 
 _PAGE: Final = 20
+_MOST_LATE_S: Final = 0.3
 
 
 def now() -> str:
@@ -73,6 +75,12 @@ class DropletWorld(MutableStruct):
             raise not_found()
         return self.droplets[number]
 
+    def late_s(self, number: int, what: str, seconds: float | None) -> float:
+        """How late something of a droplet is shown: as the settings say, or by their seed."""
+        if seconds is not None:
+            return seconds
+        return _MOST_LATE_S * random.Random(f"{self.settings.do_seed}/{what}/{number}").random()  # noqa: S311 - no secret
+
     def tag(self, name: str) -> str:
         """A tag, made if need be, in the letters with which it was made first."""
         return self.tags.setdefault(name.lower(), name)
@@ -82,8 +90,10 @@ class DropletWorld(MutableStruct):
         own = self.tags.get(name.lower())
         return [droplet for droplet in self.droplets.values() if own in droplet.shown["tags"]]
 
-    def begin(self, droplet: DropletState, kind: str, seconds: float | None, finish: Callable[[], None]) -> dict[str, Any]:
-        """Start an action: `finish` is done after that time, without the lock, and then the action is completed; None is never."""
+    def begin(
+        self, droplet: DropletState, kind: str, seconds: float | None, finish: Callable[[], None], *, ending: str = "completed"
+    ) -> dict[str, Any]:
+        """Start an action: `finish` is done after that time, without the lock, and then the action has ended so; None is never."""
         action: dict[str, Any] = {
             "id": next(self.numbers),
             "status": "in-progress",
@@ -100,7 +110,7 @@ class DropletWorld(MutableStruct):
         def end() -> None:
             finish()
             with self.lock:
-                action.update(status="completed", completed_at=now())
+                action.update(status=ending, completed_at=now())
                 if droplet.event == action["id"]:
                     droplet.event = 0
 

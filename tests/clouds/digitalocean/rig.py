@@ -31,6 +31,8 @@ FAULTS: dict[Failure, dict[str, Any]] = {
 }
 QUIET: dict[str, Any] = {
     "do_active_s": 0.1,
+    "do_create_ends": {},
+    "do_new_can_be_deleted": False,
     "do_action_s": 0.1,
     "do_tags_s": 0.0,
     "do_gone_s": 0.2,
@@ -40,6 +42,7 @@ QUIET: dict[str, Any] = {
     "do_capacity": {},
     "do_size_regions": {},
     "do_gpu_access": True,
+    "do_volume_limit": 1000,
     "do_droplet_limit": 1000,
     "do_token_valid": True,
     "do_scopes": None,

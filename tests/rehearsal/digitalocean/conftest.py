@@ -125,8 +125,8 @@ def ocean_api(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> I
 
 @pytest.fixture
 def ocean(ocean_api: Ocean) -> Ocean:
-    """With no faults, no calls and quick settings; what other tests made may be there."""
+    """With no faults, no calls and quick settings, and nothing late; what other tests made may be there."""
     ocean_api.ask("faults", [])
-    ocean_api.ask("settings", PLAIN)
+    ocean_api.ask("settings", {**PLAIN, "do_tags_s": 0.0, "do_unseen_s": 0.0})
     control.ask(ocean_api.rehearsal, "calls", method="DELETE")
     return ocean_api

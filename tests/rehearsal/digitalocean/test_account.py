@@ -16,6 +16,12 @@ def key() -> str:
     return f"ssh-ed25519 {base64.b64encode(b''.join(struct.pack('>I', len(w)) + w for w in words)).decode()} me"
 
 
+def test_the_account_has_what_a_recorded_one_has(ocean: Ocean) -> None:
+    account = ocean.get("account")["account"]
+    assert {"name", "reserved_ip_limit", "volume_limit", "team"} <= account.keys()  # digitalocean/ansible-collection, account_info.yml
+    assert account["team"].keys() == {"name", "uuid"}
+
+
 def test_a_key_is_made_once_and_found_by_number_and_fingerprint(ocean: Ocean) -> None:
     public = key()
     made = ocean.call("POST", "account/keys", {"name": "a", "public_key": public})

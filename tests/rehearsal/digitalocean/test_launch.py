@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
+from provision.rehearsal.digitalocean.world import DropletWorld
 from tests.rehearsal.digitalocean.conftest import CPU, GPU, IMAGE, KEY, REGION, Ocean, fresh
+from tests.waiting import until
 
 
 def test_it_is_accepted_then_new_then_active_and_has_addresses(ocean: Ocean) -> None:
@@ -64,8 +67,10 @@ def test_up_to_ten_are_made_by_one_call(ocean: Ocean) -> None:
         ({"region": "fra1"}, "Size is not available in this region."),
         ({"image": "ubuntu-10-04"}, "invalid image"),
         ({"image": 1}, "invalid image"),
+        ({"size": "nope", "image": "nope", "ssh_keys": [1]}, "invalid size"),
+        ({"image": "nope", "ssh_keys": [1]}, "invalid image"),
         ({"image": "gpu-h100x1-base"}, "SSH key"),
-        ({"ssh_keys": [1]}, "invalid ssh key"),
+        ({"ssh_keys": [1]}, "1 are invalid key identifiers for Droplet creation."),
         ({"vpc_uuid": "0f8fad5b-d9cb-469f-a165-70867728950e"}, "VPC"),
         ({"volumes": ["0f8fad5b-d9cb-469f-a165-70867728950e"]}, "Volume"),
         ({"user_data": "a" * (64 * 1024 + 1)}, "64 KiB"),
@@ -80,6 +85,54 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(ocean: Ocean, more: dict[
     assert (reply.status, reply.body["id"]) == (422, "unprocessable_entity")
     assert says in reply.said
     assert ocean.names(f"type=gpus&name={name}") == []
+
+
+def test_a_name_is_a_host_name(ocean: Ocean) -> None:
+    reply = ocean.create("my_droplet")
+    assert (reply.status, reply.said) == (422, "Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)")
+
+
+def test_an_image_of_another_region_is_refused_as_such(ocean: Ocean) -> None:
+    ocean.set(do_images=[{"id": 99, "name": "mine", "distribution": "Ubuntu", "regions": ["nyc2"]}])
+    reply = ocean.create(image=99)
+    assert reply.status == 422
+    assert reply.said.startswith("The image you specified is not available in the selected region")
+
+
+def test_a_droplet_has_no_kernel_of_digitaloceans_and_an_ipv6_address_where_it_is_asked_for(ocean: Ocean) -> None:
+    number = ocean.made(ipv6=True)
+    shown = ocean.droplet(number)
+    assert shown["kernel"] is None
+    (v6,) = shown["networks"]["v6"]
+    assert (v6["netmask"], v6["type"]) == (64, "public")
+    assert ocean.droplet(ocean.made())["networks"]["v6"] == []
+
+
+@pytest.mark.parametrize("ends", ["errored", "gone", "new"])
+def test_a_create_may_fail_after_it_was_accepted(ocean: Ocean, ends: str) -> None:
+    ocean.set(do_create_ends={REGION: ends})
+    reply = ocean.create()
+    assert reply.status == 202
+    number, action = reply.body["droplet"]["id"], reply.body["links"]["actions"][0]["id"]
+    if ends != "new":
+        until(lambda: ocean.get(f"actions/{action}")["action"]["status"] == "errored")
+    assert ocean.call("GET", f"droplets/{number}").status == (404 if ends == "gone" else 200)
+    if ends != "gone":
+        assert ocean.droplet(number)["status"] == "new"
+
+
+def test_tags_and_lists_are_late_by_default_and_by_a_seed(ocean: Ocean) -> None:
+    ocean.set(do_tags_s=None, do_unseen_s=None)
+    tag, names = fresh(), [fresh() for _ in range(6)]
+    numbers = [ocean.create(name, tags=[tag]).body["droplet"]["id"] for name in names]
+    until(lambda: all(ocean.droplet(number)["tags"] == [tag] for number in numbers))
+    until(lambda: set(names) <= set(ocean.names()))
+    settings = DigitaloceanSettings()
+    late = [DropletWorld(settings, None).late_s(number, what, None) for number in numbers for what in ("tags", "lists")]
+    assert len(set(late)) == 2 * len(numbers)
+    assert 0 <= min(late) < max(late) < 0.4
+    settings.do_seed += 1
+    assert DropletWorld(settings, None).late_s(numbers[0], "tags", None) != late[0]
 
 
 def test_what_the_emulator_does_not_do_is_said(ocean: Ocean) -> None:

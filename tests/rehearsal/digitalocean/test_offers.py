@@ -58,6 +58,11 @@ def test_images_are_found_by_slug_number_and_kind(ocean: Ocean) -> None:
     assert ocean.get("images?tag_name=a")["images"] == []
 
 
+def test_a_size_has_its_network_and_whole_dollars_without_a_fraction(ocean: Ocean) -> None:
+    size = sizes(ocean)["s-2vcpu-4gb"]
+    assert (size["price_monthly"], type(size["price_monthly"]), size["networking_throughput"]) == (24, int, 2000)
+
+
 def test_an_image_that_is_larger_than_the_disk_is_refused(ocean: Ocean) -> None:
     ocean.set(do_images=[{"id": 99, "name": "mine", "distribution": "Ubuntu", "regions": ["tor1"], "min_disk_size": 60}])
     assert "disk" in ocean.create(size=CPU, image=99).said

@@ -44,6 +44,14 @@ def test_what_cannot_be_is_refused(ocean: Ocean, changes: dict[str, Any], status
     assert make(ocean, **changes).status == status
 
 
+def test_no_more_than_the_account_may_have(ocean: Ocean) -> None:
+    make(ocean)
+    ocean.set(do_volume_limit=1)
+    refused = make(ocean)
+    assert (refused.status, refused.body["id"]) == (403, "forbidden")
+    assert refused.said == "failed to create volume: volume/snapshot capacity limit exceeded"
+
+
 def test_one_is_attached_when_its_droplet_is_made_and_outlives_it(ocean: Ocean) -> None:
     volume = make(ocean).body["volume"]["id"]
     number = ocean.made(size=CPU, volumes=[volume])
