@@ -25,6 +25,7 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "droplets_get": ("GET", "droplets/{droplet}", ("droplet:read",)),
     "droplets_create": ("POST", "droplets", ("droplet:create", "image:read")),
     "droplets_destroy": ("DELETE", "droplets/{droplet}", ("droplet:delete",)),
+    "dropletActions_get": ("GET", "droplets/{droplet}/actions/{event}", ("droplet:read",)),
     "dropletActions_post": ("POST", "droplets/{droplet}/actions", ("droplet:update",)),
     "firewalls_list": ("GET", "firewalls", ("firewall:read",)),
     "firewalls_create": ("POST", "firewalls", ("firewall:create", "tag:create", "tag:read")),

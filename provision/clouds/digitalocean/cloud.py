@@ -50,6 +50,7 @@ class DigitalOceanCloud:
         self.region = region
         self._access = access or DigitalOceanAccess()
         self._api = DigitalOceanApi(self._access)
+        self._creates: dict[str, int] = {}  # id of a droplet → its create
         self._unsure: set[str] = set()  # names of droplets whose create nobody answered
 
     def find(self, name: str | None = None) -> list[base.Instance]:
@@ -85,6 +86,7 @@ class DigitalOceanCloud:
         made = self._existing(order, names, tag)
         if len(made) < order.minimum or self._unsure & set(names):
             self._make(order, wanted, made)
+        self._check_made(order, made)
         return [instance_of(made[name], order.tags) for name in names if name in made]
 
     def _make(self, order: base.Order, wanted: dict[str, dict[str, Any]], made: dict[str, Any]) -> None:
@@ -98,17 +100,49 @@ class DigitalOceanCloud:
             except ShortageError as error:
                 if len(made) >= order.minimum:
                     return
-                self._discard([instance_of(raw, order.tags) for raw in made.values()])
+                self._leave(order, made)
                 raise self._explained(error, order) from error.__cause__
+
+    def _check_made(self, order: base.Order, made: dict[str, Any]) -> None:
+        """Wait until they are made, and remove those that DigitalOcean could not make after all.
+
+        Raises:
+            CapacityError: too few are left; then none is.
+        """
+
+        def failure(name: str) -> CapacityError | None:
+            machine = instance_of(made[name], order.tags)
+            try:
+                power.check_made(self._api, machine, self._creates.get(machine.id))
+            except CapacityError as error:
+                return error
+            return None
+
+        failed = {name: error for name, error in zip(made, at_once(failure, made), strict=True) if error}
+        if failed and len(made) - len(failed) < order.minimum:
+            self._leave(order, made)
+            raise next(iter(failed.values()))
+        self._discard([instance_of(made.pop(name), order.tags) for name in failed])
+
+    def _leave(self, order: base.Order, made: dict[str, Any]) -> None:
+        """Remove what an attempt made here, its volumes too: the next place is elsewhere, and each costs money."""
+        self._discard([instance_of(raw, order.tags) for raw in made.values()])
+        if order.volume_gb and not order.instance_store:
+            names = {requests.volume_name(host, order.launch_id) for host in requests.hosts(order)}
+            found = self._api.pages("volumes_list", "volumes", region=self.region)
+            things = [base.Thing.tagged("volume", raw["id"], self.region, tags_of(raw)) for raw in found if raw["name"] in names]
+            removal.remove(self._api, things, on_step=lambda _: None)
 
     def _create(self, order: base.Order, host: str, request: dict[str, Any]) -> Any:
         volumes = {"volumes": [self._volume(order, host)]} if order.volume_gb and not order.instance_store else {}
         try:
-            raw = self._api.call("droplets_create", where=self.region, body={**request, **volumes})["droplet"]
+            answer = self._api.call("droplets_create", where=self.region, body={**request, **volumes})
         except CloudUnreachableError:
             self._unsure.add(request["name"])
             raise
         self._unsure.discard(request["name"])
+        raw, links = answer["droplet"], answer.get("links") or {}
+        self._creates |= {str(raw["id"]): each["id"] for each in links.get("actions") or () if each["rel"] == "create"}
         return raw
 
     def _volume(self, order: base.Order, host: str) -> str:

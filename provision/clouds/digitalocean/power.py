@@ -10,10 +10,12 @@ from provision.clouds.digitalocean.answers import instance_of, is_tagged
 from provision.clouds.digitalocean.api import DigitalOceanApi
 from provision.clouds.digitalocean.errors import NotThereError, PendingEventError
 from provision.clouds.polling import poll
-from provision.errors import InstanceLostError
+from provision.errors import CapacityError, InstanceLostError
 
 _ENDED: Final = {"stopped", "terminated"}
 _OBEYS_S: Final = 60.0  # a droplet that does not shut down by then is switched off
+_STARTS_S: Final = 600.0  # DigitalOcean takes about a minute
+_UNSEEN_S: Final = 10.0  # a new droplet may not be found yet: hashicorp/terraform#481
 _TAGS_S: Final = 15.0  # by then tags that the create brought are there, or never
 
 
@@ -23,6 +25,37 @@ def raw_of(api: DigitalOceanApi, instance: base.Instance) -> Any | None:
         return api.call("droplets_get", where=instance.region, droplet=instance.id)["droplet"]
     except NotThereError:
         return None
+
+
+def check_made(api: DigitalOceanApi, instance: base.Instance, action: int | None) -> None:
+    """Wait until DigitalOcean has made a droplet: it accepts a create before it knows whether it can, and gives no reason later.
+
+    Its create event fails (ansible-collections/community.digitalocean#150), or the droplet is gone (digitalocean/api-v2#90).
+
+    Args:
+        api: of the team.
+        instance: as the create's answer has it.
+        action: the create's, where its answer was read here.
+
+    Raises:
+        CapacityError: it made none.
+    """
+    unseen_until = time.monotonic() + _UNSEEN_S
+
+    def state() -> str:
+        raw = raw_of(api, instance)
+        if raw is None or raw["status"] != "new" or action is None:
+            return "gone" if raw is None else str(raw["status"])
+        created = api.call("dropletActions_get", where=instance.region, droplet=instance.id, event=action)["action"]
+        return "errored" if created["status"] == "errored" else "new"
+
+    def settled(now: str) -> bool:
+        return now not in {"new", "gone"} or (now == "gone" and time.monotonic() >= unseen_until)
+
+    found = poll(state, settled, timeout_s=_STARTS_S)
+    if found in {"gone", "errored", "new"}:
+        msg = f"DigitalOcean accepted droplet {instance.id} in {instance.region} and did not make it: it is {found}"
+        raise CapacityError(msg, hint="try again later, or add another region or size to the profile's places")
 
 
 def until_running(api: DigitalOceanApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:

@@ -65,6 +65,7 @@ class DigitalOceanAnswer(TypedDict, total=False):
     """Any of the answers."""
 
     account: _Account
+    action: _Resource
     droplet: _Resource
     droplets: list[_Resource]
     firewall: _Resource

@@ -10,6 +10,7 @@ import pytest
 
 from provision.clouds import base
 from provision.clouds.digitalocean import errors, power, removal, requests
+from provision.clouds.digitalocean.answers import instance_of
 from provision.clouds.digitalocean.cloud import DigitalOceanCloud
 from provision.errors import (
     CloudInvalidError,
@@ -152,13 +153,19 @@ def test_a_droplet_that_never_becomes_active_is_lost_and_said_to_cost(rig: Digit
     rig.set(do_active_s=None, do_new_can_be_deleted=True)
     order = rig.order()
     cloud = rig.cloud()
-    (machine,) = cloud.launch(order)
+    raw = rig.ask("POST", "droplets", requests.droplet(order, order.name, REGION))["droplet"]
     with pytest.raises(InstanceLostError, match="pending") as caught:
-        cloud.wait_running(machine, timeout_s=0.5)
+        cloud.wait_running(instance_of(raw, order.tags), timeout_s=0.5)
     assert f"gpuprov down {order.name}" in caught.value.hint
     cloud.remove(cloud.things(order.name), on_step=lambda _: None)
     rig.set(do_new_can_be_deleted=False)
     assert alive(cloud, order.name) == []
+
+
+def test_the_accounts_limit_of_volumes_leads_to_the_next_place(rig: DigitalOceanRig) -> None:
+    rig.set(do_volume_limit=0)
+    with pytest.raises(QuotaExceededError, match="volume/snapshot capacity limit exceeded"):
+        rig.cloud().launch(rig.order(volume_gb=100))
 
 
 def test_an_account_without_gpus_is_told_so_and_the_next_place_is_tried(rig: DigitalOceanRig) -> None:
