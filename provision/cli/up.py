@@ -1,6 +1,6 @@
 """`gpuprov up`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from provision.clouds import CLOUDS
 from provision.errors import GpuprovError
 from provision.launch.journal import check_name
 from provision.launch.place import Attempt
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
 from provision.review.where import Organisation
 from provision.structs import asdict, replace
+from provision.verify.finding import Report
 from provision.workflow import audited
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -113,7 +116,7 @@ def command(
     else:
         if len(attempts) > 1:
             _print_attempts(attempts, session.journal.log_of(request.name))
-        _print_hosts(hosts, request.name, strict=strict)
+        _print_hosts(hosts, request, strict=strict)
     ctx.exit(ending.code)
 
 
@@ -124,18 +127,32 @@ def _tell_the_others(
     proven = _as_data(error.proven, attempts, request, strict=strict)["hosts"] if error.proven else []
     ctx.obj["beside"] |= {"hosts": proven, "failed": error.failed()}
     if error.proven and not as_json:
-        _print_hosts(error.proven, request.name, strict=strict)
+        _print_hosts(error.proven, request, strict=strict)
 
 
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
     echo(f"{tables.attempts(attempts)}\n(also in {log})", err=True)
 
 
-def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:
+def _print_hosts(hosts: Sequence[ProvenHost], request: UpRequest, *, strict: bool) -> None:
     echo(options.report_text(*(host.result.report for host in hosts), strict=strict), styled=True)
-    for instance in (host.instance for host in hosts):
+    for host in hosts:
+        instance = host.instance
         echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
-        echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")
+        echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {request.name}")
+        for line in what_is_there(request.profile, request.lock, host.result.report):
+            echo(f"  {line}")
+
+
+def what_is_there(profile: Profile, lock: Lock, report: Report) -> Iterator[str]:
+    """How to start each framework that was proven to be there, and what becomes of the data disk."""
+    proven = {finding.check for finding in report.findings if finding.outcome == "pass"}
+    for name, framework in lock.frameworks.items():
+        if f"{name}-installed" in proven:
+            yield f"on it: with-{name} python train.py    ({name} {framework.version})"
+    if data := profile.disks.data:
+        own = data.source == "instance-store"
+        yield f"{data.mount}: {'inside the machine, and empty after each stop' if own else 'a volume: a stop keeps it, `down` removes it'}"
 
 
 def _as_data(hosts: Sequence[ProvenHost], attempts: Sequence[Attempt], request: UpRequest, *, strict: bool) -> dict[str, Any]:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from provision.profile import load
+from provision.cli.up import what_is_there
+from provision.profile import load, lockfile
+from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from provision.verify.finding import Report
+from provision.verify.finding import Finding, Outcome, Report
 from provision.workflow import setup, up
 from provision.workflow.session import Session
 from provision.workflow.setup import SetupResult
@@ -145,6 +147,29 @@ def test_the_time_of_a_launch_is_measured_and_told_to_the_next_one_of_its_kind(c
     assert expected("two", "--count", "2") == []  # of another kind
     assert call("down", "x", "--yes")[0] == 0
     assert "median of 3" in expected("w")[0]  # what was measured outlives its machine
+
+
+@pytest.mark.parametrize(
+    ("data", "outcome", "said"),
+    [
+        (
+            {"source": "instance-store"},
+            "pass",
+            ["with-pytorch python train.py    (pytorch ", "/data: inside the machine, and empty after each stop"],
+        ),
+        ({"source": "volume", "size_gb": 9}, "waived", ["/data: a volume: a stop keeps it, `down` removes it"]),
+        (None, "unknown", []),
+    ],
+)
+def test_whoever_has_a_machine_is_told_how_to_use_what_is_proven_to_be_there(
+    data: dict[str, Any] | None, outcome: Outcome, said: list[str]
+) -> None:
+    path = load.find("t4-train")
+    plain = load.load(path).dump()
+    plain["disks"]["data"] = {**data, "mount": "/data"} if data else None
+    report = Report("x", "t4-train", (Finding("pytorch-installed", "", outcome, "", ""),))
+    lines = list(what_is_there(Profile.model_validate(plain), lockfile.read(lockfile.path_for(path)), report))
+    assert [each in line for each, line in zip(said, lines, strict=True)] == [True] * len(said)
 
 
 def test_without_the_programs_of_the_way_nothing_is_launched(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
