@@ -113,6 +113,9 @@ _KEYS: Final = {
     "*CapacityReservation*": "places: capacity",
     "*IamInstanceProfile*": "places: identity",
 }
+# Of a profile, or of the role in it, that IAM made a moment ago (https://github.com/hashicorp/terraform-provider-aws/issues/13199 and
+# https://github.com/hashicorp/terraform/issues/4306), or never.
+_PROFILE: Final = re.compile(r"Invalid IAM Instance Profile|IAM Instance Profile .* has no associated IAM Roles")
 # A signature holds the time at which it was made, and AWS refuses those of another time; so it does where a secret key is wrong.
 _CLOCKS: Final = frozenset(
     {
@@ -151,6 +154,11 @@ _LOGIN: Final = (
 def is_refusal(error: BaseException, *codes: str) -> bool:
     """Whether an error is AWS's refusal with one of these codes, such as `InvalidGroup.Duplicate` or `*NotFound*`."""
     return isinstance(error, boto.ClientError) and any(fnmatchcase(_code_of(error), code) for code in codes)
+
+
+def is_about_profile(error: BaseException) -> bool:
+    """Whether an error says that EC2 does not know the instance profile, or not yet; its code says nothing of that."""
+    return isinstance(error, boto.ClientError) and bool(_PROFILE.search(str(error)))
 
 
 def unless_refused(call: Callable[[], dict[str, Any]], *codes: str) -> dict[str, Any] | None:
@@ -234,6 +242,7 @@ def _of_answer(error: boto.ClientError, action: str, region: str, instance_type:
     elif kind is CloudInvalidError:
         text = f"AWS does not accept {action} in {region}: {code}: {said}"
         key = next((key for pattern, key in _KEYS.items() if fnmatchcase(code, pattern)), "")
+        key = "places: identity" if is_about_profile(error) else key
         hint = f"correct `{key}` in the profile; {hint}" if key else hint
     return kind(text, hint=hint + (_CLOCK if code in _CLOCKS else ""), detail=detail)
 

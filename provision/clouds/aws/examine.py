@@ -104,14 +104,24 @@ def _quota(api: AwsRegionApi, order: base.Order) -> base.Answer:
     record = data.types().get(order.instance_type)
     if code is None or record is None:
         return base.Answer("quota", holds=None, said=f"the catalog does not know which quota {order.instance_type} counts against")
-    limit, used = at_once(call, (lambda: _vcpu_limit(api, code), lambda: _used_vcpus(api, code, order.market)))
+    (limit, whose), (used, _) = at_once(call, (lambda: _vcpu_limit(api, code), lambda: (_used_vcpus(api, code, order.market), "")))
     needed = record.vcpus * order.count
-    return base.Answer("quota", holds=used + needed <= limit, said=f"{needed} vCPUs needed, {used} of {limit} used ({code})")
+    return base.Answer("quota", holds=used + needed <= limit, said=f"{needed} vCPUs needed, {used} of {limit} used ({code}{whose})")
 
 
-def _vcpu_limit(api: AwsRegionApi, code: str) -> int:
+def _vcpu_limit(api: AwsRegionApi, code: str) -> tuple[int, str]:
+    """The limit, and whether it is AWS's default: of an account's own there may be none.
+
+    https://github.com/hashicorp/terraform-provider-aws/issues/10929; docs.aws.amazon.com/servicequotas/2019-06-24/apireference,
+    API_GetAWSDefaultServiceQuota: it "does not reflect any quota increases".
+    """
+    quotas, asked = api.client("service-quotas"), {"ServiceCode": "ec2", "QuotaCode": code}
     with cloud_errors("servicequotas:GetServiceQuota", api.region):
-        return int(api.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
+        reply = unless_refused(lambda: dict(quotas.get_service_quota(**asked)), "NoSuchResourceException")
+    if reply is not None:
+        return int(reply["Quota"]["Value"]), ""
+    with cloud_errors("servicequotas:GetAWSDefaultServiceQuota", api.region):
+        return int(quotas.get_aws_default_service_quota(**asked)["Quota"]["Value"]), ", AWS's default"
 
 
 def _used_vcpus(api: AwsRegionApi, code: str, market: str) -> int:

@@ -15,7 +15,7 @@ import tenacity
 from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi, poll_ec2
-from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
+from provision.clouds.aws.errors import cloud_errors, is_about_profile, is_refusal, unless_refused
 from provision.clouds.aws.place import place_of
 from provision.clouds.aws.requests import group_name, ingress, members, resource_name, security_group
 from provision.clouds.caller import resolve
@@ -142,9 +142,9 @@ def _authorize(api: AwsRegionApi, group: str, networks: Sequence[str]) -> None:
 
 
 def once_visible(work: Callable[[], dict[str, Any]], unknown: str = "InvalidGroup.NotFound") -> dict[str, Any]:
-    """Make a call that names a new group, or another new thing; repeat it while EC2 does not know that yet."""
+    """Make a call that names a new group, or another new thing; repeat it while EC2 does not know that or an instance profile yet."""
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, unknown)),
+        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, unknown) or is_about_profile(error)),
         wait=tenacity.wait_exponential(multiplier=0.1, exp_base=1.5, max=2),
         stop=tenacity.stop_after_delay(UNSEEN_S),
         reraise=True,

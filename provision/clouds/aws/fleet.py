@@ -109,7 +109,8 @@ class AwsFleet:
         request = fleet_requests.group(order, template_id, self._subnets(order))
         with cloud_errors("autoscaling:CreateAutoScalingGroup", self._api.region):
             once = self._api.client("autoscaling", retried=False)
-            if unless_refused(lambda: once.create_auto_scaling_group(**request), "AlreadyExists") is None:
+            made = unless_refused(lambda: firewall.once_visible(lambda: dict(once.create_auto_scaling_group(**request))), "AlreadyExists")
+            if made is None:
                 found = self._shown(order.machine.name)
                 self._check_ours(order, tags_of(found or {}), f"Auto Scaling group {request[_GROUP]}")
 

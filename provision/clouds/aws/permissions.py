@@ -53,6 +53,7 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:DescribeRegions",
         "ec2:DescribeSubnets",
         "ec2:RunInstances",
+        "servicequotas:GetAWSDefaultServiceQuota",
         "servicequotas:GetServiceQuota",
         "ssm:GetParameter",
     ),

@@ -9,6 +9,7 @@ those of botocore's model, the rest is of docs.aws.amazon.com/IAM/latest/APIRefe
 import html
 import json
 import re
+import time
 from typing import Any, Final
 
 from moto.core import DEFAULT_ACCOUNT_ID
@@ -21,6 +22,7 @@ from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
 
 _NAME: Final = "IamInstanceProfile.Name"
+_first_named: Final[dict[str, float]] = {}
 _TRUST: Final = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
 
 
@@ -48,8 +50,12 @@ def patch() -> None:
 
 
 def check(name: str, settings: AwsSettings) -> None:
-    """Refuse a launch with an instance profile that the account does not have (EC2's words are from memory)."""
-    if name and profile_of(name, settings) is None:
+    """Refuse a launch with an instance profile that the account does not have, or has had for a moment only.
+
+    EC2's words: https://github.com/hashicorp/terraform/issues/9474.
+    """
+    is_new = bool(name) and time.monotonic() < _first_named.setdefault(name, time.monotonic()) + settings.profile_s
+    if name and (is_new or profile_of(name, settings) is None):
         words = f"Value ({name}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
         refuse("InvalidParameterValue", words)
 

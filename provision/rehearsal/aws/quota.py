@@ -1,10 +1,12 @@
 """Quotas of the embedded EC2: limits out of the settings, use out of what runs."""
 
+import json
 from typing import Any, Final
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
+from moto.servicequotas.responses import ServiceQuotasResponse
 
 from provision.clouds.aws import data
 from provision.rehearsal.aws.settings import AwsSettings
@@ -31,11 +33,24 @@ def used_vcpus(region: str, code: str) -> int:
 
 
 def patch(settings: AwsSettings) -> None:
-    """Let Service Quotas answer with the limits of the settings."""
+    """Let Service Quotas answer with the limits of the settings, and with AWS's default for a quota that the account does not have.
+
+    https://github.com/hashicorp/terraform-provider-aws/issues/10929.
+    """
     quotas = {quota.code: quota for quota in data.aws().quotas}
 
     @method_of(ServiceQuotasBackend)
     def get_service_quota(self: Any, service_code: str, quota_code: str) -> dict[str, Any]:
+        if quota_code in settings.unset_quotas:
+            raise NoSuchResource
+        return row(self, service_code, quota_code)
+
+    @method_of(ServiceQuotasResponse)
+    def get_aws_default_service_quota(self: Any) -> str:
+        asked = json.loads(self.body)
+        return json.dumps({"Quota": row(self.backend, str(asked.get("ServiceCode")), str(asked.get("QuotaCode")))})
+
+    def row(self: Any, service_code: str, quota_code: str) -> dict[str, Any]:
         quota = quotas.get(quota_code)
         if service_code != "ec2" or quota is None:
             raise NoSuchResource

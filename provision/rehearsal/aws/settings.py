@@ -22,6 +22,7 @@ class AwsSettings(MutableStruct):
     ends: dict[str, str] = field(default_factory=dict)
     # region → vCPUs that may run at once under each quota; a region without an entry has no limit
     vcpu_limit: dict[str, int] = field(default_factory=dict)
+    unset_quotas: list[str] = field(default_factory=list)  # codes of quotas of which the account has no value of its own
     # zone → instances that it still has room for, counted down by launches; a zone without an entry has no end of them
     zone_capacity: dict[str, int] = field(default_factory=dict)
     not_opted_in: list[str] = field(default_factory=list)  # regions that the account has not enabled: they refuse its credentials
@@ -49,6 +50,7 @@ class AwsSettings(MutableStruct):
     # what the account does not have although a request names it, as the request does: keys of KMS, instance profiles, buckets; it has all
     # others
     missing: list[str] = field(default_factory=list)
+    profile_s: float = 0.0  # seconds from the first request that names an instance profile for which EC2 does not know it: it is new
     # the account's Allowed AMIs: `state` is `enabled` or `audit-mode`, `owners` are the account ids whose images it allows
     allowed_amis: dict[str, Any] | None = None
     imds_tokens_enforced: bool = False  # HttpTokensEnforced of the account's metadata defaults

@@ -46,6 +46,13 @@ def test_the_quota_that_is_short_is_named_with_its_use(rig: AwsRig) -> None:
     assert running.id in {i.id for i in others}
 
 
+def test_a_quota_that_the_account_has_no_value_of_is_asked_for_as_awss_default(rig: AwsRig) -> None:
+    rig.set(unset_quotas=["L-DB2E81BA"], vcpu_limit={REGION: 100_000})
+    answer = {a.about: a for a in rig.cloud().examine(rig.order())}["quota"]
+    assert answer.holds
+    assert answer.said.endswith("of 100000 used (L-DB2E81BA, AWS's default)")
+
+
 def test_all_is_well_when_it_is(rig: AwsRig) -> None:
     answers = rig.cloud().examine(rig.order())
     assert [(a.about, a.holds) for a in answers] == [(n, True) for n in ("region", "offered", "quota", "image", "dry-run")]

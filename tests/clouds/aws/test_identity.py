@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from provision import clouds
 from provision.clouds import base
-from provision.clouds.aws import identity
+from provision.clouds.aws import firewall, identity
 from provision.clouds.aws.permissions import permissions, policy_document
 from provision.clouds.aws.place import AwsPlace, place_of
 from provision.clouds.aws.requests import run_instances
@@ -104,13 +104,23 @@ def test_with_the_policy_every_machine_has_the_role_and_without_pass_role_the_er
         rig.cloud().launch(acting(order, {"instance_profile": "admin"}))
 
 
-def test_an_instance_profile_that_does_not_exist_is_named(rig: AwsRig) -> None:
+def test_an_instance_profile_that_was_made_a_moment_ago_is_asked_for_again(rig: AwsRig) -> None:
+    rig.set(profile_s=0.5)
+    order = acting(rig.order(), {"instance_profile": "new"})
+    (machine,) = rig.cloud().launch(order)
+    assert rig.calls().count("RunInstances") > 1
+    assert raw(rig, machine.id)["IamInstanceProfile"]["Arn"].endswith("instance-profile/new")
+
+
+def test_an_instance_profile_that_does_not_exist_is_named(rig: AwsRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firewall, "UNSEEN_S", 0.2)
     rig.set(missing=["gone"])
     order = acting(rig.order(), {"instance_profile": "gone"})
     asked = {answer.about: answer for answer in rig.cloud().examine(order)}["identity"]
     assert (asked.holds, asked.said) == (False, "the account has no instance profile gone")
-    with pytest.raises(CloudInvalidError, match=r"Value \(gone\) .* Invalid IAM Instance Profile name"):
+    with pytest.raises(CloudInvalidError, match=r"Value \(gone\) .* Invalid IAM Instance Profile name") as caught:
         rig.cloud().launch(order)
+    assert caught.value.hint.startswith("correct `places: identity` in the profile")
 
 
 def test_a_plan_that_asks_reads_the_policies_and_without_permission_it_is_not_known(rig: AwsRig) -> None:
