@@ -23,10 +23,10 @@ from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client as gcp_client
 from provision.errors import GpuprovError
+from provision.launch import lifecycle
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
-from provision.launch.lifecycle import destroy
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 from provision.launch.plan import plan
@@ -57,7 +57,14 @@ def do(job: dict[str, Any]) -> dict[str, Any]:
         return {"ids": sorted(i.id for i in made), "names": [i.name for i in made]}
     if job["do"] == "down":
         record = journal.get(job["name"])
-        return {"removed": destroy(ours, journal, job["name"], record.regions | where if record else where)}
+        return {"removed": lifecycle.destroy(ours, journal, job["name"], record.regions | where if record else where)}
+    if job["do"] in {"stop", "start", "extend"}:
+        found = lifecycle.machines(ours, job["name"], where)
+        if job["do"] == "extend":
+            lifecycle.extend(ours, found, dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+        else:
+            (lifecycle.stop if job["do"] == "stop" else lifecycle.start)(ours, found)
+        return {"ids": sorted(i.id for i in found)}
     left, problems = leftovers(ours, where, owners={profile.owner.email}, busy=(), now=dt.datetime.now(dt.UTC))
     return {"removed": clear_away(ours, left), "problems": list(problems)}
 

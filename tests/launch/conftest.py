@@ -213,7 +213,7 @@ DIGITALOCEAN = Kind(
 )
 KINDS = {kind.name: kind for kind in (AWS, DIGITALOCEAN, GCP)}
 # Their files import these tests, a file for each cloud, so that they run beside each other.
-pytest.register_assert_rewrite("tests.launch.crash", "tests.launch.faults", "tests.launch.race")
+pytest.register_assert_rewrite("tests.launch.crash", "tests.launch.faults", "tests.launch.race", "tests.launch.refusals")
 
 
 class Clients:

@@ -103,7 +103,7 @@ _KEYS: Final = {
     "UnknownVolumeType": "disks",
     "VolumeIOPSLimit": "disks",
     "BootForVolumeTypeUnsupported": "disks",
-    "AttachmentLimitExceeded": "disks",
+    "AttachmentLimitExceeded": "disks` or `places: capacity",  # of volumes, or of interfaces (chef/knife-ec2#375)
     "EncryptedVolumesNotSupported": "places: disk_key",
     "*Tenancy": "places: capacity",
     "*Host*": "places: capacity",

@@ -46,14 +46,16 @@ class PendingEventError(CloudInvalidError):
 
 
 # Of a 403, a 412 and a 422, in this order: DigitalOcean answers with each of them for a limit, for the account's state and for a place.
-# digitalocean/csi-digitalocean#476 has a limit as a 403, inlets/inlets-operator#111 and digitalocean/api-v2#36 what a region does not have.
+# digitalocean/csi-digitalocean#476 has a limit as a 403, inlets/inlets-operator#111, digitalocean/api-v2#36 and thecodeteam/libstorage#429
+# what a region does not have.
 _MEANINGS: Final[tuple[tuple[re.Pattern[str], type[CloudError]], ...]] = (
     (re.compile(r"pending event", re.IGNORECASE), PendingEventError),
     (re.compile(r"\blimit\b", re.IGNORECASE), QuotaExceededError),
     (re.compile(r"\b(account|team)\b.*\b(verif|lock|block|suspend|warning)|payment|billing|past.due", re.IGNORECASE), AccountRefusedError),
     (
         re.compile(
-            r"\b(size|region|image)\b.*\b(not (currently )?available|unavailable|restricted)\b|capacity|invalid (size|region)",
+            r"\b(size|region|image)\b.*\b(not (currently )?available|unavailable|restricted)\b|capacity|invalid (size|region)"
+            r"|not supported (for|in) this region",
             re.IGNORECASE,
         ),
         CapacityError,

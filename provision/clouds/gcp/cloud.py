@@ -31,6 +31,7 @@ from provision.errors import (
     InstanceNotFoundError,
     NameTakenError,
     PermissionRefusedError,
+    ShortageError,
     ThrottledError,
 )
 from provision.host import hostkeys
@@ -150,6 +151,8 @@ class GcpCloud:
                 self._failures[token] += 1
                 msg = f"the machine of an earlier try has ended ({_CREATE} in {order.zone})"
                 raise TokenSpentError(msg, hint="run the same command again; it asks under another request id") from error
+            except ShortageError as error:  # of a question: what was made is there, and no other place may be tried
+                raise CloudUnreachableError(error.message, hint=error.hint, detail=error.detail) from error
             longest_s = waits_s + _INSERTED_S
             instances = [each for each in made if not waits_s or power.got_room(self._api, each, timeout_s=longest_s)]
             if len(instances) >= order.minimum:

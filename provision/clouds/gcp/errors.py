@@ -120,7 +120,8 @@ _WORDS: Final[tuple[tuple[re.Pattern[str], type[CloudError]], ...]] = (
     (_NOT_HERE, CapacityError),
     (re.compile(r"does not have enough resources available"), CapacityError),  # also as a 503 of the call itself
     (re.compile(r"and limit '[^']* per minute"), ThrottledError),  # of calls, whatever its reason says
-    (re.compile(r"protected against deletion"), MachineRefusedError),
+    # "You cannot stop an instance that uses a local SSD" (hashicorp/terraform-provider-google#13519)
+    (re.compile(r"protected against deletion|cannot stop an instance"), MachineRefusedError),
 )
 # The key of the profile that a sentence is about.
 _KEYS: Final = (

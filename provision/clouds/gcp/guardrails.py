@@ -26,6 +26,7 @@ _ANSWERS: Final = {
     ),
     "compute.requireOsLogin": "write `os_login: true` at the place: IAM decides who logs in, and keys in the metadata are ignored",
     "compute.trustedImageProjects": "choose a system whose image is of a trusted project, or ask for the named project to be trusted",
+    "gcp.restrictNonCmekServices": "write `disk_key` at the place, with a key of the organisation's: no disk may be without one",
     "gcp.resourceLocations": "take the named location off the profile's places: the organisation allows others only",
     _GUEST_ATTRIBUTES: (
         "ask for an exception for this project, or choose places on another cloud: gpuprov reads the host key of a machine over guest "

@@ -150,7 +150,7 @@ class GcpApi:
     def _refuse(self, fault: Fault, call: GcpCall, log: dict[str, Any]) -> Response:
         message = fault.message or fault.code
         if fault.kind == "error":
-            raise ComputeError(fault.code, message, http=fault.http)
+            raise ComputeError(fault.code, message, http=fault.http, details=fault.details)
         return self._do(replace(call, error=operations.failure(fault.code, message, http=fault.http, details=fault.details)), log)
 
 

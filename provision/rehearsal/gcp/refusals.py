@@ -1,6 +1,6 @@
 """What Compute Engine refuses at once, in its JSON shape. What fails later is the error of an operation (operations.py)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 _STATUS: Final = {
@@ -15,17 +15,25 @@ _STATUS: Final = {
 
 
 class ComputeError(Exception):
-    """An HTTP answer other than 200, with Google's word for the reason and what a user reads; `more` are further messages of it."""
+    """An HTTP answer other than 200, with Google's word for the reason and what a user reads; `more` are further messages of it.
 
-    def __init__(self, reason: str, message: str, *, http: int | None = None, more: Iterable[str] = ()) -> None:
+    With `details` the reason stands there alone, as newer services have it: https://cloud.google.com/apis/design/errors
+    """
+
+    def __init__(
+        self, reason: str, message: str, *, http: int | None = None, more: Iterable[str] = (), details: Sequence[dict[str, Any]] = ()
+    ) -> None:
         super().__init__(message)
         self.http = http or _STATUS.get(reason, 400)
         self.reason = reason
         self.message = message
         self.more = tuple(more)
+        self.details = list(details)
 
     def body(self) -> dict[str, Any]:
         """The error as Google's API sends it."""
+        if self.details:
+            return {"error": {"code": self.http, "message": self.message, "details": self.details}}
         domain = "usageLimits" if self.reason in {"quotaExceeded", "rateLimitExceeded"} else "global"
         errors = [{"message": message, "domain": domain, "reason": self.reason} for message in (self.message, *self.more)]
         return {"error": {"code": self.http, "message": self.message, "errors": errors}}

@@ -31,6 +31,7 @@ TABLE: list[tuple[int, str, type[CloudError]]] = [
     (422, "You specified an invalid image for Droplet creation.", ImageNotFoundError),
     (422, "Name is invalid", CloudInvalidError),
     (422, "Size is unavailable", CapacityError),
+    (422, "Storage is not supported for this region", CapacityError),
     (422, "This size is temporarily unavailable in this region.", CapacityError),
     (422, "The image you specified is not available in the selected region, you can transfer it to this region.", CapacityError),
     (422, "You specified an invalid size for Droplet creation.", CapacityError),

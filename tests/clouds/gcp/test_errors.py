@@ -141,6 +141,17 @@ def test_the_zones_that_gce_names_are_kept() -> None:
         (503, "backendError", STOCK_OUT["message"], CapacityError, "enough resources"),
         (403, "quotaExceeded", f"Quota exceeded for quota metric 'Mutate requests' and limit {MINUTE}", ThrottledError, "slower"),
         (400, "badRequest", PROTECTED, MachineRefusedError, "protected against deletion"),
+        (400, "badRequest", "You cannot stop an instance that uses a local SSD.", MachineRefusedError, "local SSD"),
+        (
+            400,
+            "resourceInUseByAnotherResource",
+            f"The disk '{ZONE}/disks/d' is already being used by 'i'",
+            NotReadyError,
+            "already being used",
+        ),
+        (412, "orgPolicyConstraintFailed", "Request violates a constraint.", OrganisationPolicyError, "violates"),
+        (429, "RESOURCE_QUOTA_EXCEEDED", "Quota exceeded.", QuotaExceededError, "quota is too small"),
+        (408, "uploadBrokenConnection", "The request timed out.", CloudUnreachableError, "timed out"),
         (503, "backendError", "<html>\n<title>Error</title></html>", CloudUnreachableError, "HTTP 503"),
     ],
 )
