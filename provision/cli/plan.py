@@ -10,7 +10,7 @@ import click
 from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.clouds.base import Answer
-from provision.errors import EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE
+from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, EXIT_USAGE
 from provision.launch.journal import check_name
 from provision.launch.place import check_any, check_has_places
 from provision.launch.place import options as places
@@ -50,7 +50,7 @@ def command(
     """Show what `up` would do: the places, prices, permissions and doors. Nothing is launched.
 
     No cloud is contacted unless --ask is given. If nothing can be launched, the exit code is 2, and the nearest edit is shown;
-    it is 2 as well where a rule of --policy is broken, and 3 where a question of --ask has no answer.
+    it is 2 as well where a rule of --policy is broken, 1 where an answer to --ask is no, and else 3 where a question has no answer.
     """
     source = ProfileSource.read(profile)
     check_has_places(source.profile)
@@ -58,8 +58,8 @@ def command(
     rules, violations = _judged(organisation, source) if organisation.policy else (None, [])
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source), cheapest=cheapest)
     answers = _asked(planned, rehearsal=rehearse) if ask else {}
-    unknown = any(answer.holds is None for each in answers.values() for answer in each)
-    code = EXIT_USAGE if violations else EXIT_UNKNOWN if unknown else EXIT_OK
+    held = {answer.holds for each in answers.values() for answer in each}
+    code = EXIT_USAGE if violations else EXIT_FAILED_CHECK if False in held else EXIT_UNKNOWN if None in held else EXIT_OK
     if as_json:
         data = [asdict(violation) for violation in violations] if rules else None
         ctx.obj["beside"] = {**as_dict(planned, answers), "violations": data}

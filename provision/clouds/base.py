@@ -310,7 +310,8 @@ class Answer(Struct):
     """One thing that the cloud says before a launch.
 
     Attributes:
-        about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key`,
+        about: `region`, `offered`, `quota`, `image`, `dry-run`; on AWS and GCP `network`; on AWS `public-access`, for spot `spot-role`; on
+            GCP `apis` and `billing`; on DigitalOcean `volumes`; and where the place names one `capacity`, `block-price`, `disk-key`,
             `image-key`, `identity`, `os-login`, `store` or `baked-image`.
         holds: None when it could not be asked; `said` is then the reason.
         authority: about `identity`, what the machine may do where that could be read; else None.

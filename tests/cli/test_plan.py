@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from provision import paths
@@ -57,7 +58,8 @@ def test_a_plan_says_the_way_what_it_takes_and_that_nothing_is_open(call: Call, 
     assert {"ssm:StartSession", "ssm:TerminateSession", "ec2:DescribeSubnets"} <= set(needed)
     assert needed == sorted(needed)
     plain = planned(call, "t4-train")
-    assert not {"ssm:StartSession", "ec2:DescribeSubnets"} & set(plain["permissions"]["aws"])
+    assert "ssm:StartSession" not in plain["permissions"]["aws"]
+    assert "ec2:DescribeVpcs" in set(plain["permissions"]["aws"]) - set(needed)
     assert plain["reached"] == ["a public IPv4 address"]
 
 
@@ -212,3 +214,51 @@ def test_a_broken_rule_and_a_question_without_an_answer_are_in_the_exit_code(cal
     control.ask(cloud, "faults", method="PUT", body=[refused])
     for more in ((), ("--json",)):
         assert call("plan", "--profile", path, "--ask", "--rehearse", *more)[0] == 3
+
+
+ASKED = [
+    ("aws", {}, 0, "network: yes"),
+    ("aws", {"no_default_vpc": ["*"]}, 1, "network: NO"),
+    ("aws", {"block_public_access": {"*": "block-bidirectional"}, "exclusions_allowed": "not-allowed"}, 1, "public-access: NO"),
+    ("aws", {"block_public_access": {"*": "block-bidirectional"}}, 3, "public-access: unknown"),
+    ("gcp", {}, 3, "billing: yes"),
+    ("gcp", {"gce_billing": False}, 1, "billing: NO"),
+    ("gcp", {"gce_apis_off": ["compute.googleapis.com"]}, 1, "apis: NO"),
+    ("digitalocean", {}, 3, "quota: yes"),
+    ("digitalocean", {"do_account_status": "locked"}, 1, "quota: NO"),
+    ("digitalocean", {"do_email_verified": False}, 1, "quota: NO"),
+]
+
+
+def droplet(folder: Path) -> str:
+    """t4-train on DigitalOcean, as a file."""
+    data = yaml.safe_load((paths.profiles_dir() / "t4-train.yml").read_text())
+    place = {"cloud": "digitalocean", "instance_type": "gpu-4000adax1-20gb", "regions": ["tor1"], "market": "on-demand"}
+    gpu = {"model": "rtx-4000-ada", "count": 1, "counters": "all-users", "persistence": True}
+    stack = {**data["stack"], "driver_flavour": "auto"}
+    path = folder / "droplet.yml"
+    path.write_text(yaml.safe_dump({**data, "places": [place], "gpu": gpu, "stack": stack, "disks": {"root": {"size_gb": 200}}}))
+    return str(path)
+
+
+@pytest.mark.parametrize("case", ASKED, ids=str)
+def test_what_is_asked_before_a_launch_is_in_the_exit_code(
+    call: Call, cloud: Rehearsal, tmp_path: Path, case: tuple[str, dict[str, Any], int, str]
+) -> None:
+    """The question whose answer is no has 1; where none is, one without an answer has 3, such as that for a dry run on two clouds."""
+    of, state, code, line = case
+    path = droplet(tmp_path) if of == "digitalocean" else written(tmp_path, of)
+    regions = [offer["region"] for offer in planned(call, path)["offers"]]
+
+    def everywhere(value: Any) -> Any:
+        if isinstance(value, dict):
+            return dict.fromkeys(regions, value["*"])
+        return regions if value == ["*"] else value
+
+    before = {key: control.ask(cloud, "settings")[key] for key in state}
+    control.ask(cloud, "settings", method="PUT", body={key: everywhere(value) for key, value in state.items()})
+    try:
+        found, text, _ = call("plan", "--profile", path, "--ask", "--rehearse")
+    finally:
+        control.ask(cloud, "settings", method="PUT", body=before)
+    assert (found, line in text) == (code, True), text

@@ -24,6 +24,7 @@ _HOME: Final = "us-east-1"
 _ENABLED: Final = {"opt-in-not-required", "opted-in"}
 # Codes of a spot request that announce nothing: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html.
 _QUIET: Final = {None, "fulfilled", "request-canceled-and-instance-running", "instance-terminated-by-user"}
+_SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
 _COUNTED: Final = ["pending", "running"]  # stopped instances do not count against a quota
 
 FindImage = Callable[[base.Order], Ami]
@@ -37,13 +38,33 @@ def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[ba
         order: the launch.
         find: finds the order's image.
     """
+    questions = _questions(api, order, find)
+
+    def ask(about: str) -> base.Answer:
+        try:
+            return questions[about]()
+        except CloudError as error:
+            return base.Answer(about, holds=None, said=error.message)
+
+    region, *others = at_once(ask, questions)
+    if region.holds is False:
+        return [region, *(base.Answer(other.about, holds=None, said=region.said) for other in others)]
+    return [region, *others]
+
+
+def _questions(api: AwsRegionApi, order: base.Order, find: FindImage) -> dict[str, Callable[[], base.Answer]]:
     questions: dict[str, Callable[[], base.Answer]] = {
         "region": lambda: _region(api),
         "offered": lambda: _offered(api, order),
         "quota": lambda: _quota(api, order),
         "image": lambda: _image(api, order, find),
+        "network": lambda: _network(api, order),
+        "public-access": lambda: _public_access(api, order),
         "dry-run": lambda: _dry_run(api, order, find),
     }
+    if order.market == "spot":
+        questions["spot-role"] = lambda: _spot_role(api)
+
     capacity = capacity_of(order)
     if capacity and capacity.regional:
         questions["capacity"] = lambda: reservations.examine(api, order, capacity)
@@ -61,17 +82,7 @@ def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[ba
     given = identity.of(order)
     if given is not None:
         questions["identity"] = lambda: _identity(api, given.instance_profile)
-
-    def ask(about: str) -> base.Answer:
-        try:
-            return questions[about]()
-        except CloudError as error:
-            return base.Answer(about, holds=None, said=error.message)
-
-    region, *others = at_once(ask, questions)
-    if region.holds is False:
-        return [region, *(base.Answer(other.about, holds=None, said=region.said) for other in others)]
-    return [region, *others]
+    return questions
 
 
 def _region(api: AwsRegionApi) -> base.Answer:
@@ -156,6 +167,43 @@ def _image(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer
     about = f" (owner {image.owner}, {image.created})" if image.owner and image.created else ""
     locked = ", encrypted: its key's policy must let this account use it" if image.encrypted else ""
     return base.Answer("image", holds=True, said=f"{image.id} {image.name}".strip() + about + locked)
+
+
+def _network(api: AwsRegionApi, order: base.Order) -> base.Answer:
+    """Whether the order's subnet is there, or a default VPC with a default subnet in the order's zone."""
+    if order.subnet:
+        subnet = subnet_of(api, order)
+        return base.Answer("network", holds=subnet is not None, said=f"{order.subnet} is in {subnet.zone if subnet else 'no zone'}")
+    with cloud_errors("ec2:DescribeVpcs", api.region):
+        vpcs = api.ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
+    if not vpcs:
+        return base.Answer("network", holds=False, said=f"{api.region} has no default VPC: name a subnet in network.subnet of the profile")
+    with cloud_errors("ec2:DescribeSubnets", api.region):
+        subnets = api.ec2.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]
+    zones = sorted(row["AvailabilityZone"] for row in subnets)
+    fits = order.zone in zones if order.zone else bool(zones)
+    return base.Answer("network", holds=fits, said=f"default VPC {vpcs[0]['VpcId']}, default subnets in {', '.join(zones) or 'no zone'}")
+
+
+def _public_access(api: AwsRegionApi, order: base.Order) -> base.Answer:
+    """Whether VPC Block Public Access leaves the machine its way out: docs.aws.amazon.com/vpc/latest/userguide/security-vpc-bpa.html."""
+    with cloud_errors("ec2:DescribeVpcBlockPublicAccessOptions", api.region):
+        options = api.ec2.describe_vpc_block_public_access_options()["VpcBlockPublicAccessOptions"]
+    mode = options.get("InternetGatewayBlockMode", "off")
+    said = f"VPC Block Public Access of {api.region} is {mode}"
+    if mode == "off" or (mode == "block-ingress" and not order.public_address):  # then NAT gateways still let machines out
+        return base.Answer("public-access", holds=True, said=said)
+    excluded = options.get("ExclusionsAllowed") != "not-allowed"
+    unless = ", unless its VPC or subnet is excluded from that" if excluded else ""
+    return base.Answer("public-access", holds=None if excluded else False, said=f"{said}: the machine reaches nothing{unless}")
+
+
+def _spot_role(api: AwsRegionApi) -> base.Answer:
+    """Whether the account has the role that EC2 makes at its first spot launch, by the rights of whoever launches."""
+    with cloud_errors("iam:GetRole", api.region):
+        found = unless_refused(lambda: dict(api.client("iam").get_role(RoleName=_SPOT_ROLE)), "NoSuchEntity")
+    said = "is there" if found else "is not there yet: the first spot launch makes it, if you may iam:CreateServiceLinkedRole"
+    return base.Answer("spot-role", holds=True if found else None, said=f"{_SPOT_ROLE} {said}")
 
 
 def _disk_key(api: AwsRegionApi, key: str, about: str) -> base.Answer:

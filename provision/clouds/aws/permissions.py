@@ -18,8 +18,8 @@ Command = Literal[
 COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
 
 _SERVICE_ROLE: Final = "iam:CreateServiceLinkedRole"  # once in the life of an account
-_SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests", _SERVICE_ROLE}
-_SUBNET: Final = {"ec2:DescribeSubnets"}
+_READ_ROLE: Final = "iam:GetRole"  # for `plan --ask` alone
+_SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests", _SERVICE_ROLE, _READ_ROLE}
 _RESERVED: Final = {"ec2:DescribeCapacityReservations"}
 _BLOCK: Final = "ec2:DescribeCapacityBlockOfferings"  # for `plan --ask` alone
 _PLACEMENT: Final = {"ec2:DescribePlacementGroups"}
@@ -52,7 +52,10 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:DescribePlacementGroups",
         "ec2:DescribeRegions",
         "ec2:DescribeSubnets",
+        "ec2:DescribeVpcBlockPublicAccessOptions",
+        "ec2:DescribeVpcs",
         "ec2:RunInstances",
+        _READ_ROLE,
         "servicequotas:GetAWSDefaultServiceQuota",
         "servicequotas:GetServiceQuota",
         "ssm:GetParameter",
@@ -83,7 +86,7 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:TerminateInstances",
     ),
 }
-"""What each call of the contract needs; those about spot, subnets, reservations, placement groups and EFA only where a place has one.
+"""What each call of the contract needs; those about spot, reservations, placement groups and EFA only where a place has one.
 
 A launch asks Systems Manager for the image where a parameter finds it, and EC2 where an owner and a name do, or where it is one's own.
 """
@@ -126,7 +129,7 @@ def _unneeded(places: Sequence[AwsPlace | None], *, spot: bool, subnet: str) -> 
     capacities = [place.capacity for place in places if place and place.capacity]
     return {
         *(() if spot else _SPOT),
-        *(() if subnet else _SUBNET),
+        *(("ec2:DescribeVpcs",) if subnet else ()),
         *(() if any(capacity.reserved for capacity in capacities) else _RESERVED),
         *(() if any(capacity.placement_group for capacity in capacities) else _PLACEMENT),
         *(() if adapters else _FABRIC),
@@ -190,9 +193,9 @@ def policy_document(
     if "extend" in set(commands):
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
-    wanted = tuple(places)
-    statements += [service_role("EC2Spot", regions)] if _SERVICE_ROLE in needed else []
-    statements += [*disk_key.statements(wanted), *identity.statements(wanted)]
+    role, wanted = service_role("EC2Spot", regions), tuple(places)
+    asked = _statement("AskAboutSpotRole", needed & {_READ_ROLE}, role["Resource"], {})
+    statements += [*([role] if _SERVICE_ROLE in needed else []), asked, *disk_key.statements(wanted), *identity.statements(wanted)]
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
 
 

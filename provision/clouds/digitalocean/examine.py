@@ -18,6 +18,7 @@ def examine(api: DigitalOceanApi, order: base.Order, region: str) -> list[base.A
         "offered": lambda: _offered(api, order, region),
         "quota": lambda: _quota(api, order),
         "image": lambda: _image(api, order, region),
+        **({"volumes": lambda: _volumes(api, order)} if order.volume_gb else {}),
     }
 
     def ask(about: str) -> base.Answer:
@@ -56,9 +57,20 @@ def _quota(api: DigitalOceanApi, order: base.Order) -> base.Answer:
         why = account.get("status_message") or ("it is locked" if account.get("status") == "locked" else "its address is not verified")
         return base.Answer("quota", holds=False, said=f"the account may make no droplets: {why}")
     limit = int(account["droplet_limit"])
+    warned = f"; DigitalOcean warns: {account.get('status_message', '')}" if account.get("status") == "warning" else ""
     used = sum(len(api.pages("droplets_list", "droplets", type=kind)) for kind in ("droplets", "gpus"))
-    said = f"{order.count} droplets needed, {used} of {limit} used (droplet_limit)"
+    said = f"{order.count} droplets needed, {used} of {limit} used (droplet_limit){warned}"
     return base.Answer("quota", holds=used + order.count <= limit, said=said)
+
+
+def _volumes(api: DigitalOceanApi, order: base.Order) -> base.Answer:
+    """Compare what is needed with `volume_limit`, which godo's account.go has and DigitalOcean's document has not."""
+    limit = api.call("account_get")["account"].get("volume_limit")
+    if limit is None:
+        return base.Answer("volumes", holds=None, said="DigitalOcean does not say how many volumes the account may have")
+    used = len(api.pages("volumes_list", "volumes"))
+    said = f"{order.count} volumes needed, {used} of {limit} used (volume_limit)"
+    return base.Answer("volumes", holds=used + order.count <= limit, said=said)
 
 
 def _image(api: DigitalOceanApi, order: base.Order, region: str) -> base.Answer:

@@ -55,6 +55,7 @@ class _Vpc(TypedDict, total=False):
 
 class _Account(TypedDict, total=False):
     droplet_limit: int
+    volume_limit: int
 
 
 class _Pages(TypedDict, total=False):

@@ -30,6 +30,8 @@ _WAITS: Final = 5
 _WAITERS: Final = {"zone": "ZoneOperationsClient", "region": "RegionOperationsClient", "": "GlobalOperationsClient"}
 # The hosts of the APIs that are asked over plain HTTP: `rootUrl` of their discovery documents.
 _HOSTS: Final = {
+    "cloudbilling": "https://cloudbilling.googleapis.com",
+    "serviceusage": "https://serviceusage.googleapis.com",
     "oslogin": "https://oslogin.googleapis.com",
     "cloudresourcemanager": "https://cloudresourcemanager.googleapis.com",
     "oauth2": "https://www.googleapis.com",

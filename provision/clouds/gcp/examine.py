@@ -8,6 +8,7 @@ from provision.clouds import base
 from provision.clouds.gcp import data, identity, image_choice, images, os_login, reservations
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
+from provision.clouds.gcp.firewall import network_of
 from provision.clouds.gcp.place import capacity_of
 from provision.concurrent import at_once
 from provision.errors import CapacityError, CloudError, ImageNotFoundError, PermissionRefusedError
@@ -30,6 +31,9 @@ def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]
         "offered": lambda: _offered(api, order, zones),
         "quota": lambda: _quota(api, order, region),
         "image": lambda: _image(api, order),
+        "network": lambda: _network(api, order, region),
+        "apis": lambda: _apis(api, order),
+        "billing": lambda: _billing(api),
     }
     capacity = capacity_of(order)
     if capacity:
@@ -49,6 +53,33 @@ def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]
             return base.Answer(about, holds=False if isinstance(error, GoneError) else None, said=error.message)
 
     return [*at_once(ask, questions), base.Answer("dry-run", holds=None, said="Compute Engine has no dry run")]
+
+
+def _network(api: GcpProjectApi, order: base.Order, region: str) -> base.Answer:
+    """Whether the order's subnetwork is there, or a default network with one in the region."""
+    if order.subnet:
+        return base.Answer("network", holds=True, said=f"{order.subnet} is of {network_of(api, order, region)}")
+    network = api.call("Networks", "get", "compute.networks.get", network="default")
+    there = any(f"/regions/{region}/" in link for link in network.subnetworks)
+    said = f"the default network has {'a' if there else 'no'} subnetwork in {region}"
+    return base.Answer("network", holds=there, said=said if there else f"{said}: name one in network.subnet of the profile")
+
+
+def _apis(api: GcpProjectApi, order: base.Order) -> base.Answer:
+    """Whether the APIs that a launch uses are enabled: docs.cloud.google.com/service-usage/docs/reference/rest/v1/services/get."""
+    names = ["compute", *(["oslogin"] if identity.by_os_login(order) else [])]
+    paths = [f"/v1/projects/{api.project}/services/{name}.googleapis.com" for name in names]
+    states = at_once(lambda path: api.ask("serviceusage", "GET", path, "serviceusage.services.get").get("state"), paths)
+    off = [f"{name}.googleapis.com" for name, state in zip(names, states, strict=True) if state != "ENABLED"]
+    said = f"{' and '.join(off)} not enabled: `gcloud services enable {' '.join(off)}`" if off else f"{' and '.join(names)} enabled"
+    return base.Answer("apis", holds=not off, said=said)
+
+
+def _billing(api: GcpProjectApi) -> base.Answer:
+    """Whether an open account pays for the project: docs.cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo."""
+    path = f"/v1/projects/{api.project}/billingInfo"
+    on = bool(api.ask("cloudbilling", "GET", path, "resourcemanager.projects.get").get("billingEnabled"))  # Google leaves false out
+    return base.Answer("billing", holds=on, said=f"{api.project} has {'an' if on else 'no'} open billing account")
 
 
 def _region(api: GcpProjectApi, region: str) -> base.Answer:

@@ -2,7 +2,8 @@
 
 The machine's user is the POSIX account of that Google account. The name of the key's entry stands in the machine's metadata, by which
 `down` finds it. The API: https://cloud.google.com/compute/docs/oslogin/rest. That its methods need no permission for one's own account is
-from memory.
+from memory, but that an account of outside the project's organization needs a role there is not: "You must be granted the
+roles/compute.osLoginExternalUser IAM role on the external organization" (GoogleCloudPlatform/cluster-toolkit#2950).
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 KIND: Final = "os-login-key"
 _SERVICE: Final = "oslogin"
 _IMPORT: Final = "oslogin.users.importSshPublicKey"
+_REFUSED_HINT: Final = (
+    "enable the API (`gcloud services enable oslogin.googleapis.com`), and see that this account may use OS Login: one of outside the "
+    "project's organization needs roles/compute.osLoginExternalUser on the organization"
+)
 _MICROSECONDS: Final = 10**6
 # The metadata of a machine is anybody's who may set it in the project, and this becomes the path of a call.
 _ENTRY: Final = re.compile(r"users/[A-Za-z0-9][A-Za-z0-9_.@+-]*/sshPublicKeys/[A-Za-z0-9]+")
@@ -60,9 +65,10 @@ def for_launch(api: GcpProjectApi, order: base.Order) -> Iterator[base.Order]:
 
 
 def examine(api: GcpProjectApi, order: base.Order) -> base.Answer:
-    """Whether the caller may log in as a user who can become root."""
+    """Whether the caller may log in as a user who can become root, and has a profile of OS Login to import a key into."""
     try:
         _check(api, order)
+        _profile(api, f"users/{api.caller()}")
     except PermissionRefusedError as error:
         return base.Answer("os-login", holds=False, said=error.message)
     return base.Answer("os-login", holds=True, said="OS Login lets these credentials in, as a user who can become root")
@@ -83,22 +89,33 @@ def _check(api: GcpProjectApi, order: base.Order) -> None:
 def _import(api: GcpProjectApi, user: str, order: base.Order) -> tuple[str, str]:
     """Import the order's key until its deadline, or until a later one that it has already; returns the POSIX user and the key's name."""
     text, ends = order.public_key.strip(), _ending(order.deadline)
-    profile = api.ask(_SERVICE, "GET", f"/v1/{user}/loginProfile", "oslogin.users.getLoginProfile", query={"projectId": api.project})
-    later = max([ends, *(int(key.get("expirationTimeUsec", 0)) for key in _entries(profile, text).values())])
+    profile = _profile(api, user)
+    had = _entries(profile, text)
+    later = max([ends, *(int(key.get("expirationTimeUsec", 0)) for key in had.values())])
     body = {"key": text, "expirationTimeUsec": str(later)}
     try:
         answer = api.ask(_SERVICE, "POST", f"/v1/{user}:importSshPublicKey", _IMPORT, body=body, query={"projectId": api.project})
     except PermissionRefusedError as error:
-        error.hint = "enable the API (`gcloud services enable oslogin.googleapis.com`), and see that this account may use OS Login"
+        error.hint = _REFUSED_HINT
         raise
     profile = answer["loginProfile"]
     accounts = [each for each in profile.get("posixAccounts", []) if each.get("operatingSystemType", "LINUX") != "WINDOWS"]
     names = [str(each["username"]) for each in sorted(accounts, key=lambda each: not each.get("primary")) if each.get("username")]
     fingerprints = list(_entries(profile, text))
     if not names or not fingerprints:
+        for name in set(fingerprints) - set(had):  # nothing of a login that cannot be used stays
+            remove(api, f"{user}/sshPublicKeys/{name}")
         msg = f"{_IMPORT}: the profile of {user} has no POSIX account, or not the key"
         raise CloudInvalidError(msg, hint="run the same command again; `gcloud compute os-login describe-profile` shows the profile")
     return names[0], f"{user}/sshPublicKeys/{fingerprints[0]}"
+
+
+def _profile(api: GcpProjectApi, user: str) -> dict[str, Any]:
+    try:
+        return api.ask(_SERVICE, "GET", f"/v1/{user}/loginProfile", "oslogin.users.getLoginProfile", query={"projectId": api.project})
+    except PermissionRefusedError as error:
+        error.hint = _REFUSED_HINT
+        raise
 
 
 def _ending(moment: dt.datetime) -> int:

@@ -70,7 +70,8 @@ def permissions(order: base.Order) -> tuple[str, ...]:
     capacity = capacity_of(order)
     reservation = ("compute.reservations.get",) if capacity and capacity.reservation else ()
     policy = ("compute.resourcePolicies.get",) if capacity and capacity.placement_policy else ()
-    account = (identity.READ_POLICY,) if identity.of(order) else ()  # for `plan --ask` alone
+    asked = ("serviceusage.services.get", "resourcemanager.projects.get", *(() if order.subnet else ("compute.networks.get",)))
+    account = (*asked, *((identity.READ_POLICY,) if identity.of(order) else ()))  # for `plan --ask` alone
     baked = ("compute.images.list",) if order.place is not None and order.place.baked_use != "never" else ()
     return tuple(
         sorted({*baked, *PRE_CHECKS, *account, *reservation, *policy, *image, *accelerator, *launching(order), *LIFECYCLE, *ENDING})

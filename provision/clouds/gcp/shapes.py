@@ -1,6 +1,7 @@
 """The types of what is read of the answers of Google's APIs that are asked without its client, which checks its own.
 
-Other keys are not looked at. Sources: the discovery documents of oslogin v1, cloudresourcemanager v3, oauth2 v2 and storage v1.
+Other keys are not looked at. Sources: the discovery documents of oslogin v1, cloudresourcemanager v3, oauth2 v2, storage v1,
+serviceusage v1 and cloudbilling v1.
 """
 
 from typing import TypedDict
@@ -42,3 +43,5 @@ class GoogleAnswer(_Key, _Profile, total=False):
     email: str
     items: list[_Object]
     nextPageToken: str
+    state: str
+    billingEnabled: bool

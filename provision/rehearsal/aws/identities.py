@@ -17,6 +17,7 @@ from moto.ec2.models.iam_instance_profile import IamInstanceProfileAssociationBa
 from moto.iam.models import IAMBackend, InstanceProfile, iam_backends
 from werkzeug import Response
 
+from provision.rehearsal.aws import service_roles
 from provision.rehearsal.aws.permissions import AwsCall, Need, denied, lacking
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
@@ -66,7 +67,9 @@ def asked(call: AwsCall, settings: AwsSettings) -> tuple[Need, ...]:
     if call.service == "iam":
         name = call.params.get("InstanceProfileName")
         profile = profile_of(name, settings) if name else None
-        on = call.params.get("PolicySourceArn") or (profile.arn if profile else "*")
+        on = call.params.get("PolicySourceArn") or (
+            profile.arn if profile else service_roles.arn(call.params.get("RoleName", ""), settings)
+        )
         return (Need(f"iam:{call.action}", on, where),)
     profile = profile_of(call.params[_NAME], settings) if call.action == "RunInstances" and _NAME in call.params else None
     handed = where | {"iam:PassedToService": "ec2.amazonaws.com"}

@@ -8,6 +8,7 @@ https://github.com/determined-ai/determined/issues/1830.
 from typing import Final
 
 from moto.core import DEFAULT_ACCOUNT_ID
+from moto.iam.models import IAMBackend, iam_backends
 
 from provision.rehearsal.aws.permissions import Need, lacking
 from provision.rehearsal.aws.settings import AwsSettings
@@ -24,6 +25,21 @@ def need(service: str, settings: AwsSettings) -> tuple[Need, ...]:
         return ()
     role = f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/aws-service-role/{service}/{_ROLES[service]}"
     return (Need("iam:CreateServiceLinkedRole", role, {"iam:AWSServiceName": service}),)
+
+
+def arn(name: str, settings: AwsSettings) -> str:
+    """The ARN of a service-linked role, which IAM knows from now on where the account has it; `*` for another role."""
+    service = next((service for service, each in _ROLES.items() if each == name), "")
+    if not service:
+        return "*"
+    backend: IAMBackend = iam_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    known = [role for role in backend.get_roles() if role.name == name]
+    if settings.service_roles is not None and service not in settings.service_roles:
+        for role in known:
+            del backend.roles[role.id]
+    elif not known:
+        backend.create_role(name, "{}", f"/aws-service-role/{service}/", None, "", [], None)
+    return f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/aws-service-role/{service}/{name}"
 
 
 def made(service: str, settings: AwsSettings) -> None:

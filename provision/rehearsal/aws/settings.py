@@ -61,5 +61,8 @@ class AwsSettings(MutableStruct):
     # keys of KMS, as requests name them, whose own policies let the role of Auto Scaling use them; its groups can use no other
     group_keys: list[str] = field(default_factory=list)
     bucket_keys: dict[str, str] = field(default_factory=dict)  # bucket → the ARN of the key of KMS that its objects are encrypted with
+    no_default_vpc: list[str] = field(default_factory=list)  # regions that have none
+    block_public_access: dict[str, str] = field(default_factory=dict)  # region → InternetGatewayBlockMode; without an entry `off`
+    exclusions_allowed: str = "allowed"  # ExclusionsAllowed of Block Public Access, `allowed` or `not-allowed`
     # the services whose service-linked role the account has, such as spot.amazonaws.com; None: of all of them
     service_roles: list[str] | None = None

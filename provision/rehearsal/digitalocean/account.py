@@ -20,14 +20,15 @@ def _account(call: DropletCall) -> Answer:
             "droplet_limit": settings.do_droplet_limit,
             "floating_ip_limit": 3,
             "reserved_ip_limit": 3,
-            "volume_limit": settings.do_volume_limit,
             "email": "rehearsal@example.org",
             "name": "Rehearsal",
             "uuid": "00000000000000000000000000000000",
-            "email_verified": True,
+            "email_verified": settings.do_email_verified,
             "status": settings.do_account_status,
             "status_message": "",
             "team": {"uuid": "11111111111111111111111111111111", "name": "My Team"},
+            # Not in the document: github.com/digitalocean/godo/blob/main/account.go.
+            **({} if settings.do_volume_limit is None else {"volume_limit": settings.do_volume_limit}),
         }
     }
 

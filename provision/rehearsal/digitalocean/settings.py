@@ -26,7 +26,8 @@ class DigitaloceanSettings(MutableStruct):
     do_size_regions: dict[str, list[str]] = field(default_factory=dict)  # size → the regions that have it, instead of the usual ones
     do_gpu_access: bool = True  # whether the account may make droplets with GPUs: a new one may not
     do_droplet_limit: int = 25  # the most droplets of the account, those that are off included
-    do_volume_limit: int = 100  # the most volumes of the account
+    do_volume_limit: int | None = 100  # the most volumes of the account; None: the answer does not have it
+    do_email_verified: bool = True
     do_account_status: str = "active"  # active, warning or locked
     do_token_valid: bool = True  # False: the token was revoked, or has expired
     do_scopes: list[str] | None = None  # the scopes of the token, such as `droplet:create`; None for all

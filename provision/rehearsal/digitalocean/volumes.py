@@ -23,7 +23,8 @@ def _create(call: DropletCall) -> Answer:
         raise unprocessable("invalid volume size")
     if any((v["name"], v["region"]["slug"]) == (body["name"], body["region"]) for v in world.volumes.values()):
         raise DropletApiError(409, "a volume with that name already exists in the region")
-    if len(world.volumes) >= world.settings.do_volume_limit:
+    limit = world.settings.do_volume_limit
+    if limit is not None and len(world.volumes) >= limit:
         raise DropletApiError(403, "failed to create volume: volume/snapshot capacity limit exceeded")
     number = new_uuid()
     volume = {

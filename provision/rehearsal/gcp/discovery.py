@@ -19,10 +19,11 @@ from provision.structs import MutableStruct, Struct, field, replace
 ROOT: Final = "/compute/v1/"
 _FOLDER: Final = "discovery_cache/documents"
 # What the paths of the other APIs begin with, which the real ones have on hosts of their own.
-_OTHERS: Final = ("/v1/services/", "/v1/users/", "/v3/projects/", "/oauth2/v2/", "/storage/v1/", "/upload/storage/v1/")
+_OTHERS: Final = ("/v1/services/", "/v1/projects/", "/v1/users/", "/v3/projects/", "/oauth2/v2/", "/storage/v1/", "/upload/storage/v1/")
 # Document → the methods that are used of it.
 _METHODS: Final = {
-    "cloudbilling.v1": ("cloudbilling.services.skus.list",),
+    "cloudbilling.v1": ("cloudbilling.services.skus.list", "cloudbilling.projects.getBillingInfo"),
+    "serviceusage.v1": ("serviceusage.services.get",),
     "oslogin.v1": (
         "oslogin.users.getLoginProfile",
         "oslogin.users.importSshPublicKey",

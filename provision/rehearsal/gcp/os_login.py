@@ -1,7 +1,8 @@
 """OS Login of the embedded GCP: the login profiles of its accounts, and the accounts that a machine with OS Login lets in.
 
 Its user names: docs.cloud.google.com/compute/docs/connect/add-ssh-keys. A real machine asks at each login; a host here is told at its first
-boot alone, so that it goes on to accept a key that was taken away.
+boot alone, so that it goes on to accept a key that was taken away. What an account of another organization is told:
+GoogleCloudPlatform/cluster-toolkit#2950; with which status is from memory.
 """
 
 import hashlib
@@ -49,6 +50,10 @@ def _user(call: GcpCall) -> str:
     user = call.path["usersId"]
     if user != call.world.settings.gce_caller:
         raise forbidden(call.method.id, f"users/{user}")
+    if call.world.settings.gce_login_external:
+        words = "Insufficient IAM permissions. The instance belongs to an external organization. You must be granted the "
+        words += "roles/compute.osLoginExternalUser IAM role on the external organization to configure POSIX account information."
+        raise ComputeError("forbidden", words)
     return user
 
 
@@ -65,7 +70,8 @@ def _profile(call: GcpCall) -> dict[str, Any]:
         "accountId": PROJECT,
         "name": f"users/{user}/projects/{PROJECT}",
     }
-    return {"name": user, "posixAccounts": [account], **({"sshPublicKeys": dict(keys)} if keys else {})}
+    accounts = {"posixAccounts": [account]} if call.world.settings.gce_login_accounts else {}
+    return {"name": user, **accounts, **({"sshPublicKeys": dict(keys)} if keys else {})}
 
 
 def _import(call: GcpCall) -> dict[str, Any]:

@@ -36,7 +36,11 @@ _OTHERS: Final = {
     "regionHealthChecks": "healthChecks",
 }  # collection → the one whose permissions it needs
 # docs.cloud.google.com/resource-manager/docs/access-control-proj
-_ELSEWHERE: Final = {"cloudresourcemanager.projects.getIamPolicy": "resourcemanager.projects.getIamPolicy"}
+_ELSEWHERE: Final = {
+    "cloudresourcemanager.projects.getIamPolicy": "resourcemanager.projects.getIamPolicy",
+    "cloudbilling.projects.getBillingInfo": "resourcemanager.projects.get",  # its description
+    "serviceusage.services.get": "serviceusage.services.get",
+}
 # A firewall rule also changes what its network lets through.
 _FIREWALL: Final = {"insert", "patch", "delete"}
 

@@ -1,4 +1,8 @@
-"""The IAM policy of the embedded GCP's project: who has which role, and which permissions the caller has."""
+"""The embedded GCP's project: who has which role, which permissions the caller has, who pays, and which APIs are enabled.
+
+The last two: the methods `getBillingInfo` of cloudbilling.v1 and `services.get` of serviceusage.v1 in Google's documents; JSON of Google's
+leaves out what is false.
+"""
 
 from typing import Any, Final
 
@@ -25,7 +29,21 @@ def _test(call: GcpCall) -> dict[str, Any]:
     return {"permissions": had} if had else {}
 
 
+def _billing(call: GcpCall) -> dict[str, Any]:
+    _check(call)
+    paid = {"billingAccountName": "billingAccounts/012345-567890-ABCDEF", "billingEnabled": True}
+    return {"name": f"projects/{PROJECT}/billingInfo", "projectId": PROJECT, **(paid if call.world.settings.gce_billing else {})}
+
+
+def _service(call: GcpCall) -> dict[str, Any]:
+    name = call.path["servicesId"]
+    state = "DISABLED" if name in call.world.settings.gce_apis_off else "ENABLED"
+    return {"name": f"projects/{PROJECT}/services/{name}", "parent": f"projects/{PROJECT}", "state": state}
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     "cloudresourcemanager.projects.getIamPolicy": _policy,
     "cloudresourcemanager.projects.testIamPermissions": _test,
+    "cloudbilling.projects.getBillingInfo": _billing,
+    "serviceusage.services.get": _service,
 }

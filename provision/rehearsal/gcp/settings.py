@@ -36,9 +36,13 @@ class GcpSettings(MutableStruct):
     gce_shortest_wait_s: float = 90.0  # of flex-start
     # the keys of Cloud KMS, as requests name them, that do not exist or that Compute Engine's service agent may not use
     gce_keys_refused: list[str] = field(default_factory=list)
+    gce_login_external: bool = False  # whether the caller is of another organization, without a role of OS Login in the project's
+    gce_login_accounts: bool = True  # whether a profile of OS Login has a POSIX account
     gce_caller: str = "user@example.com"  # whose credentials all callers have, for OS Login
     # of the project's IAM policy: `role` and `members`, and `condition` where it holds under one
     gce_bindings: list[dict[str, Any]] = field(default_factory=list)
+    gce_billing: bool = True  # whether an open billing account pays for the project
+    gce_apis_off: list[str] = field(default_factory=list)  # the APIs that are not enabled, such as `oslogin.googleapis.com`
     gce_missing_accounts: list[str] = field(default_factory=list)  # service accounts that do not exist; every other one does
     gce_check_s: float | None = None  # seconds between two questions of a health check; None for the check's own
     # Whether Cloud Storage looks for storage.objects.delete before it looks at a precondition; its pages do not say it.

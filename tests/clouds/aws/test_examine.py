@@ -55,14 +55,19 @@ def test_a_quota_that_the_account_has_no_value_of_is_asked_for_as_awss_default(r
 
 def test_all_is_well_when_it_is(rig: AwsRig) -> None:
     answers = rig.cloud().examine(rig.order())
-    assert [(a.about, a.holds) for a in answers] == [(n, True) for n in ("region", "offered", "quota", "image", "dry-run")]
+    assert [(a.about, a.holds) for a in answers] == [
+        (n, True) for n in ("region", "offered", "quota", "image", "network", "public-access", "dry-run")
+    ]
 
 
 def test_a_region_that_is_not_enabled_is_the_only_answer(rig: AwsRig) -> None:
     rig.set(not_opted_in=["ap-east-1"])
     hong_kong = AwsCloud("ap-east-1", rig.access)
     answers = hong_kong.examine(rig.order())
-    assert [(a.about, a.holds) for a in answers] == [("region", False), *((n, None) for n in ("offered", "quota", "image", "dry-run"))]
+    assert [(a.about, a.holds) for a in answers] == [
+        ("region", False),
+        *((n, None) for n in ("offered", "quota", "image", "network", "public-access", "dry-run")),
+    ]
     assert {a.said for a in answers} == {"ap-east-1 is not-opted-in"}
 
 

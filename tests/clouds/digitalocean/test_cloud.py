@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.digitalocean import errors, power, removal, requests
+from provision.clouds.digitalocean import errors, permissions, power, removal, requests
 from provision.clouds.digitalocean.answers import instance_of
+from provision.clouds.digitalocean.api import DigitalOceanApi
 from provision.clouds.digitalocean.cloud import DigitalOceanCloud
 from provision.errors import (
     CloudInvalidError,
@@ -387,3 +388,24 @@ def test_an_account_that_is_locked_is_known_before_a_launch(rig: DigitalOceanRig
     rig.set(do_account_status="locked")
     answers = {a.about: a for a in rig.cloud().examine(rig.order())}
     assert (answers["quota"].holds, answers["quota"].said) == (False, "the account may make no droplets: it is locked")
+
+
+def test_an_address_that_is_not_verified_and_a_warning_are_known_before_a_launch(rig: DigitalOceanRig) -> None:
+    rig.set(do_email_verified=False, do_account_status="active")
+    answers = {a.about: a for a in rig.cloud().examine(rig.order())}
+    assert (answers["quota"].holds, "not verified" in answers["quota"].said) == (False, True)
+    rig.set(do_email_verified=True, do_account_status="warning")
+    answers = {a.about: a for a in rig.cloud().examine(rig.order())}
+    assert (answers["quota"].holds, "warns" in answers["quota"].said) == (True, True)
+    rig.set(do_account_status="active")
+
+
+@pytest.mark.parametrize(("limit", "holds"), [(2, True), (1, False), (0, False), (None, None)])
+def test_the_limit_of_volumes_is_known_before_a_launch(rig: DigitalOceanRig, limit: int | None, holds: bool | None) -> None:  # noqa: FBT001 - a table
+    rig.set(do_volume_limit=1000)
+    there = len(DigitalOceanApi(rig.access).pages("volumes_list", "volumes"))
+    rig.set(do_volume_limit=limit and there + limit, do_scopes=list(permissions.permissions(rig.order(volume_gb=10, count=2))))
+    answers = {a.about: a for a in rig.cloud().examine(rig.order(volume_gb=10, count=2))}
+    assert answers["volumes"].holds is holds, answers["volumes"].said
+    assert "volumes" not in {a.about for a in rig.cloud().examine(rig.order())}
+    rig.set(do_volume_limit=1000, do_scopes=None)

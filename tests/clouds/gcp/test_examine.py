@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.gcp import examine
+from provision.clouds.gcp import examine, permissions
 from provision.errors import QuotaExceededError
+from provision.rehearsal import control
 from provision.structs import replace
 from tests.clouds.gcp.orders import order
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
@@ -69,3 +70,43 @@ def test_what_fills_a_quota_fits_and_one_more_does_not(
     assert answer.holds is fits
     uses = f"2 of {region} used (NVIDIA_T4_GPUS) and 2 of {everywhere} used (GPUS_ALL_REGIONS)"
     assert answer.said == f"{gpus * count} GPUs needed, {uses}"
+
+
+def about(rig: GcpRig, question: str, **order: Any) -> tuple[bool | None, str]:
+    answers = {answer.about: answer for answer in rig.cloud().examine(rig.order(**order).at(ZONE))}
+    return answers[question].holds, answers[question].said
+
+
+def test_an_api_that_is_off_and_a_project_that_nobody_pays_for_are_known_before(rig: GcpRig) -> None:
+    assert (about(rig, "apis")[0], about(rig, "billing")[0]) == (True, True)
+    rig.set(gce_apis_off=["compute.googleapis.com"], gce_billing=False)
+    holds, said = about(rig, "apis")
+    assert (holds, "gcloud services enable compute.googleapis.com" in said) == (False, True)
+    assert about(rig, "billing")[0] is False
+    rig.set(gce_apis_off=[], gce_billing=True)
+
+
+def test_who_may_not_ask_has_no_answer(rig: GcpRig) -> None:
+    needed = permissions.permissions(rig.order().at(ZONE))
+    for permission, question in (("serviceusage.services.get", "apis"), ("resourcemanager.projects.get", "billing")):
+        rig.set(gce_allowed=[each for each in needed if each != permission])
+        holds, said = about(rig, question)
+        assert (holds, permission in said) == (None, True)
+    rig.set(gce_allowed=list(needed))
+    assert {about(rig, question)[0] for question in ("apis", "billing", "network")} == {True}
+    rig.set(gce_allowed=None)
+
+
+@pytest.mark.parametrize(("regions", "holds"), [((REGION, "us-central1"), True), (("us-central1",), False), ((), False)])
+def test_a_default_network_without_a_subnetwork_in_the_region_is_known_before(regions: tuple[str, ...], holds: bool) -> None:  # noqa: FBT001 - a table
+    links = [f"https://www.googleapis.com/compute/v1/projects/p/regions/{region}/subnetworks/default" for region in regions]
+    project: Any = ScriptedProject(Networks_get=[SimpleNamespace(subnetworks=links)])
+    assert examine._network(project, order(), REGION).holds is holds
+    assert project.sent == [("Networks", "get", "compute.networks.get", {"network": "default"})]
+
+
+def test_a_project_without_a_default_network_is_known_before(rig: GcpRig) -> None:
+    gone = {"kind": "error", "action": "compute.networks.get", "code": "notFound", "http": 404}
+    control.ask(rig.rehearsal, "faults", method="PUT", body=[gone])
+    assert about(rig, "network")[0] is False
+    control.ask(rig.rehearsal, "faults", method="PUT", body=[])

@@ -13,7 +13,7 @@ from provision.clouds.gcp import identity, os_login, permissions
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.requests import KEY_TAG, instance
-from provision.errors import CapacityError, CloudError, PermissionRefusedError, UsageError
+from provision.errors import CapacityError, CloudError, CloudInvalidError, PermissionRefusedError, UsageError
 from provision.launch.plan import plan
 from provision.profile.lock import build
 from provision.rehearsal import control
@@ -219,3 +219,33 @@ def test_what_is_not_in_googles_documents_is_refused(policy: GcpRig) -> None:
     with pytest.raises(CloudError, match="int64 is expected"):
         api.ask("oslogin", "POST", f"/v1/users/{USER}:importSshPublicKey", "x", body={"key": KEY, "expirationTimeUsec": "soon"})
     assert "oslogin.users.importSshPublicKey" in [call["action"] for call in control.ask(policy.rehearsal, "calls")]
+
+
+def test_an_account_of_another_organization_is_known_before_and_imports_nothing(policy: GcpRig) -> None:
+    order = wish(policy)
+    policy.set(gce_login_external=True)
+    asked = {answer.about: answer for answer in policy.cloud().examine(order)}["os-login"]
+    assert (asked.holds, "osLoginExternalUser" in asked.said) == (False, True)
+    policy.forget()
+    with pytest.raises(PermissionRefusedError) as caught:
+        policy.cloud().launch(order)
+    assert "roles/compute.osLoginExternalUser" in caught.value.hint
+    assert "oslogin.users.importSshPublicKey" not in policy.calls()
+    policy.set(gce_login_external=False)
+    assert keys(policy) == {}
+    assert policy.cloud().things(order.name) == []
+
+
+def test_a_key_whose_profile_has_no_account_is_taken_back_unless_it_was_there_before(policy: GcpRig) -> None:
+    order, api = wish(policy), GcpProjectApi(policy.access)
+    policy.set(gce_login_accounts=False)
+    with pytest.raises(CloudInvalidError, match="no POSIX account"):
+        policy.cloud().launch(order)
+    assert keys(policy) == {}
+    assert policy.cloud().things(order.name) == []
+    path = f"/v1/users/{api.caller()}:importSshPublicKey"
+    api.ask("oslogin", "POST", path, "oslogin.users.importSshPublicKey", body={"key": order.public_key})
+    with pytest.raises(CloudInvalidError):
+        policy.cloud().launch(order)
+    policy.set(gce_login_accounts=True)
+    os_login.remove(api, keys(policy)[KEY]["name"])

@@ -41,7 +41,7 @@ def test_the_permissions_of_an_order_are_enough_for_its_life(rig: GcpRig) -> Non
 def test_a_private_machine_of_a_subnet_needs_other_permissions(rig: GcpRig) -> None:
     inside = rig.order(subnet=rig.subnet(ZONE), public_address=False).at(ZONE)
     public, private = (set(permissions.permissions(o)) for o in (rig.order().at(ZONE), inside))
-    assert public - private == {"compute.subnetworks.useExternalIp"}
+    assert public - private == {"compute.subnetworks.useExternalIp", "compute.networks.get"}
     assert private - public == {"compute.subnetworks.get"}
     for missing in ("compute.subnetworks.get", "compute.subnetworks.use"):
         rig.set(gce_allowed=sorted(private - {missing}))

@@ -66,7 +66,8 @@ def test_two_groups_are_never_made_at_once(own_moto: pytest.MonkeyPatch) -> None
     networks.patch(AwsSettings())
     make: Any = SecurityGroupBackend.create_security_group
     with ThreadPoolExecutor(2) as pool:
-        assert [group.alone for group in pool.map(lambda name: make(None, name), ("same", "same"))] == [True, True]
+        world = SimpleNamespace(region_name="us-east-1")
+        assert [group.alone for group in pool.map(lambda name: make(world, name), ("same", "same"))] == [True, True]
 
 
 @pytest.mark.parametrize("material", [b"garbage", b"ssh-ed25519 AAAA", b""])
