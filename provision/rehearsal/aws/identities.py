@@ -55,7 +55,8 @@ def check(name: str, settings: AwsSettings) -> None:
 
     EC2's words: https://github.com/hashicorp/terraform/issues/9474.
     """
-    is_new = bool(name) and time.monotonic() < _first_named.setdefault(name, time.monotonic()) + settings.profile_s
+    now = time.monotonic()
+    is_new = bool(name) and now < _first_named.setdefault(name, now) + settings.profile_s
     if name and (is_new or profile_of(name, settings) is None):
         words = f"Value ({name}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
         refuse("InvalidParameterValue", words)
