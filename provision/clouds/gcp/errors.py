@@ -119,6 +119,8 @@ _NOT_HERE: Final = re.compile(r"zones/[\w-]+/(?:accelerator|machine)Types/[\w-]+
 _WORDS: Final[tuple[tuple[re.Pattern[str], type[CloudError]], ...]] = (
     (_NOT_HERE, CapacityError),
     (re.compile(r"does not have enough resources available"), CapacityError),  # also as a 503 of the call itself
+    # A 409 of OS Login where two launches of an account begin at once (hashicorp/packer-plugin-googlecompute#320), and of IAM.
+    (re.compile(r"concurrent (mutations|policy changes)"), NotReadyError),
     (re.compile(r"and limit '[^']* per minute"), ThrottledError),  # of calls, whatever its reason says
     # "You cannot stop an instance that uses a local SSD" (hashicorp/terraform-provider-google#13519)
     (re.compile(r"protected against deletion|cannot stop an instance"), MachineRefusedError),

@@ -132,6 +132,9 @@ def test_the_zones_that_gce_names_are_kept() -> None:
         (404, "notFound", "The resource 'projects/p/zones/z/instances/i' was not found", GoneError, "instances/i"),
         (404, "notFound", "The resource 'projects/p/global/images/family/f' was not found", ImageNotFoundError, "family/f"),
         (409, "alreadyExists", "The resource 'projects/p/zones/z/instances/i' already exists", AlreadyThereError, "instances/i"),
+        # hashicorp/packer-plugin-googlecompute#320, vmware-archive/terraforming-gcp#132
+        (409, "", "Multiple concurrent mutations were attempted. Please retry the request.", NotReadyError, "concurrent mutations"),
+        (409, "aborted", "There were concurrent policy changes. Please retry the whole.", NotReadyError, "concurrent policy changes"),
         (400, "invalid", "Invalid value for field 'resource.name'", CloudInvalidError, "resource.name"),
         (404, "notFound", f"The resource '{ACCELERATOR}' was not found", CapacityError, "nvidia-tesla-t4"),
         (400, "invalid", MACHINE_TYPE, CapacityError, "does not exist in zone 'us-central1-a'"),

@@ -13,7 +13,7 @@ from provision.clouds.gcp import identity, os_login, permissions
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.requests import KEY_TAG, instance
-from provision.errors import CapacityError, CloudError, CloudInvalidError, PermissionRefusedError, UsageError
+from provision.errors import CapacityError, CloudError, CloudInvalidError, PermissionRefusedError, ThrottledError, UsageError
 from provision.launch.plan import plan
 from provision.profile.lock import build
 from provision.rehearsal import control
@@ -175,6 +175,19 @@ def test_a_launch_that_failed_leaves_no_key(policy: GcpRig) -> None:
     with pytest.raises(CapacityError):
         policy.cloud().launch(wish(policy))
     assert keys(policy) == {}
+
+
+def test_two_launches_of_an_account_that_begin_at_once_take_turns(policy: GcpRig) -> None:
+    """hashicorp/packer-plugin-googlecompute#320."""
+    said = "Multiple concurrent mutations were attempted. Please retry the request."
+    policy.faults(
+        {"kind": "error", "action": r"oslogin\.users\.importSshPublicKey", "code": "aborted", "http": 409, "message": said, "count": 1}
+    )
+    order = wish(policy)
+    with pytest.raises(ThrottledError, match="concurrent mutations"):  # which a launch repeats
+        policy.cloud().launch(order)
+    assert policy.cloud().things(order.name) == []
+    life(policy, order)
 
 
 def test_somebody_else_removes_the_machine_and_is_told_that_the_key_stays(policy: GcpRig) -> None:
