@@ -81,7 +81,7 @@ test-full: setup
 
 # The whole story on an account of yours: CLOUD=aws PROFILE=t4-train BUDGET_USD=3 YES=1; REHEARSE=1 plays it on the embedded cloud alone, CLEAN=1
 # removes what a killed run left. What it is compared with needs root, the account's credentials stay with whoever calls.
-CLOUD_TEST := $(BIN)/python -m tests.cloud $(CLOUD) --budget-usd $(or $(BUDGET_USD),0) $(if $(PROFILE),--profile $(PROFILE)) $(if $(HOURS),--hours $(HOURS))
+CLOUD_TEST := $(BIN)/python -m tests.cloud $(CLOUD) --budget-usd $(or $(BUDGET_USD),0) $(if $(PROFILE),--profile $(PROFILE)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE))
 test-cloud: setup
 	$(if $(CLEAN),,$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) --reference-only)
 	$(if $(REHEARSE),$(SUDO) )env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) $(if $(YES),--yes) $(if $(REHEARSE),--rehearse) $(if $(CLEAN),--clean)

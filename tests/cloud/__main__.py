@@ -36,6 +36,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--hours", type=int, default=2, help="after which the machine ends itself  [default: 2]")
     parser.add_argument("--yes", action="store_true", help="launch a machine that costs money")
     parser.add_argument("--rehearse", action="store_true", help="an embedded cloud stands for the account")
+    parser.add_argument("--store", default="", metavar="URL", help="of a fleet, for the questions that need one")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "test-cloud", help="where runs are kept")
     parser.add_argument("--reference-only", action="store_true", help="only play the story on the embedded cloud, which needs root")
     parser.add_argument("--clean", action="store_true", help="only remove what an earlier run left")
@@ -89,6 +90,8 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
     (folder / "deviations.txt").write_text("".join(f"{each}\n" for each in found) or "none\n")
     (folder / "deviations.json").write_text(json.dumps([each.as_dict() for each in found], indent=1) + "\n")
     print((folder / "deviations.txt").read_text(), end="")
+    if "questions" in story.state.steps:
+        print("\n".join(story.state.steps["questions"].found.get("learnt", [])))
     if not good:
         failed = [step for step, done in story.state.steps.items() if done.code != 0]
         print(f"no certificate: {', '.join(failed)} failed; see {folder}. Nothing is left on the account.", file=sys.stderr)
@@ -125,7 +128,7 @@ def _begin(given: argparse.Namespace, folder: Path) -> Story:
         if answer.strip().lower() not in {"y", "yes"}:
             msg = f"nobody said yes; nothing was asked of {given.cloud}"
             raise StoryError(msg, "say YES=1, if you may spend this on that account", 2)
-    story = Story(folder, State(given.cloud, name, digest, given.rehearse, usd, _now()), _say)
+    story = Story(folder, State(given.cloud, name, digest, given.rehearse, usd, _now(), store=given.store), _say)
     story.save()
     if given.rehearse:
         story.gpuprov("rehearse", "rehearse", "start")
@@ -150,7 +153,7 @@ def _embedded(given: argparse.Namespace, folder: Path) -> Path:
     (where / "stamp").unlink(missing_ok=True)
     (where / "transcript.jsonl").unlink(missing_ok=True)
     _say("first the same story on the embedded cloud")
-    state = State(given.cloud, name, digest, rehearse=True, usd=0.0, began=_now())
+    state = State(given.cloud, name, digest, rehearse=True, usd=0.0, began=_now(), store=given.store)
     there = Story(where, state, lambda text: _say(f"embedded: {text}"))
     there.gpuprov("rehearse", "rehearse", "start")
     if not there.play():

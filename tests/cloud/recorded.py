@@ -23,7 +23,7 @@ import requests.adapters
 
 from provision.cli import main as gpuprov
 from provision.clouds.aws.data import aws
-from tests.cloud import shapes, things
+from tests.cloud import questions, shapes, things
 from tests.cloud.redact import Redactor, secrets_here
 
 _MAX_ANSWER: Final = 64_000
@@ -162,8 +162,9 @@ def main() -> None:
     watch_botocore(transcript)
     watch_requests(transcript)
     sys.argv = ["gpuprov", *given.words]
-    if given.words[0] == things.WORD:
-        things.main(given.words[1:])
+    ours = {things.WORD: things.main, questions.WORD: questions.main}.get(given.words[0])
+    if ours is not None:
+        ours(given.words[1:])
     else:
         gpuprov()
 

@@ -1,4 +1,4 @@
-"""The story that is played on an account: plan, up, counters, reboot, verify, review, down, sweep; and the proof that nothing is left.
+"""The story that is played on an account: up, counters, reboot, verify, review, questions, down, sweep; and the proof that nothing is left.
 
 Each step is a process of its own, whose calls are recorded. What was done is written after each step, so that a run that was killed goes on
 where it was, or is cleaned.
@@ -23,11 +23,11 @@ import yaml
 from provision.paths import read_bounded, write_whole
 from provision.profile import load
 from tests import forked
-from tests.cloud import things
+from tests.cloud import questions, things
 
 ROOT: Final = Path(__file__).parents[2]
 TAG: Final = "cloud-test"
-STEPS: Final = ("up", "counters", "reboot", "verify", "review", "down", "sweep", "nothing-left")
+STEPS: Final = ("up", "counters", "reboot", "verify", "review", "questions", "down", "sweep", "nothing-left")
 _STATE: Final = 1 << 20
 _REBOOT_S: Final = 900
 _EMBEDDED_S: Final = 7200
@@ -62,6 +62,7 @@ class State:
         cloud, name, profile_sha256: of the launch.
         rehearse: whether the account is an embedded cloud.
         usd: what the run may cost at most, by list prices.
+        store: of a fleet, for the questions that need one; empty for none.
         steps: those that ended.
         finished: whether nothing of it is left to do.
     """
@@ -74,6 +75,7 @@ class State:
     began: str
     steps: dict[str, Done] = field(default_factory=dict)
     finished: bool = False
+    store: str = ""
 
 
 class Story:
@@ -193,6 +195,12 @@ class Story:
         done = self.gpuprov("review", "review", str(self.profile), "-o", str(self.folder / "review.bundle"), "--json")
         return done.returncode, _picked(done.stdout, "sha256")
 
+    def _questions(self) -> tuple[int, dict[str, Any]]:
+        """What no page of the cloud answers; an answer that is not known is none of the story's failures."""
+        store = ("--store", self.state.store) if self.state.store else ()
+        done = self.gpuprov("questions", questions.WORD, str(self.profile), self.state.name, *store, *self._embedded)
+        return done.returncode, {"learnt": _listed(done.stdout)}
+
     def _down(self) -> tuple[int, dict[str, Any]]:
         if not (self.folder / "home" / "launches").is_dir():
             return 0, {"removed": []}  # the journal is written before anything is asked for
@@ -284,6 +292,14 @@ def _data(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def _listed(text: str) -> list[str]:
+    """What was learnt, a sentence each."""
+    try:
+        return [str(row["text"]) for row in json.loads(text)]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 def _picked(text: str, *names: str) -> dict[str, Any]:
