@@ -32,7 +32,8 @@ class Fault(MutableStruct):
     code: str = "InternalError"
     message: str = ""
     http: int = 400
-    details: list[dict[str, Any]] = field(default_factory=list)  # of an `operation`, or of an `error` of GCP, in the cloud's JSON
+    # In the cloud's JSON: of an `operation`, or of an `error` of GCP, which then has no other reason
+    details: list[dict[str, Any]] = field(default_factory=list)
     delay_s: float = 0.0  # seconds before anything else happens
     skip: int = 0  # how many matching calls pass before it applies
     # seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer

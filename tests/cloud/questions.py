@@ -29,8 +29,7 @@ from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, unless_refused
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.api import GcpProjectApi
-from provision.clouds.gcp.client import session
-from provision.clouds.gcp.errors import NotGooglesError
+from provision.clouds.gcp.client import NotGooglesError, session
 from provision.clouds.gcp.requests import LABELS
 from provision.errors import CloudError, GpuprovError
 from provision.launch.fleet_orders import planned_fleet

@@ -157,6 +157,10 @@ GCP = Kind(
     refusal={"kind": "operation", "code": "ZONE_RESOURCE_POOL_EXHAUSTED", "http": 503},
     scarce={"gce_capacity": {"asia-east1-a": 1, "asia-east1-c": 1}},
     plain={
+        "gce_seed": None,
+        "gce_stops": {},
+        "gce_kept": [],
+        "gce_constraints": {},
         "gce_operation_s": 0.0,
         "gce_unseen_s": 0.0,
         "gce_running_s": 0.0,

@@ -30,6 +30,8 @@ from tests.waiting import until
 LAGS_S = (0.0, 0.0, 0.1, 0.2)  # within the `shown_s` of the clients
 # The settings by which each cloud shows late what exists.
 LATE = {"aws": ("tags_s", "unseen_s", "lag_s"), "gcp": ("gce_unseen_s",), "digitalocean": ("do_tags_s", "do_unseen_s")}
+# The setting by whose seed each cloud is late, and refuses now and then.
+SEEDS = {"gcp": "gce_seed"}
 REFUSED = {
     "aws": {"kind": "error", "code": "UnauthorizedOperation", "http": 403},
     "gcp": {"kind": "error", "code": "forbidden", "http": 403},
@@ -65,7 +67,9 @@ class Walk:
         self.clients.forget_calls()
         chance = self.chance
         self.count = chance.choice((1, 1, 1, 2, 3))
-        self._lag({setting: chance.choice(LAGS_S) for setting in LATE[self.clients.kind.name]})
+        cloud = self.clients.kind.name
+        seed = {SEEDS[cloud]: chance.randrange(10**6)} if cloud in SEEDS else {}
+        self._lag({setting: chance.choice(LAGS_S) for setting in LATE[cloud]} | seed)
         self._up("home")
         for _ in range(chance.randint(0, 3)):
             step = chance.choice((self._up, self._up, self._down, self._end_a_machine, self._killed_down))

@@ -54,7 +54,12 @@ def made(groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...]) -> l
     assert code == 0, err
     groups.serve()
     handle = AwsCloud("ap-east-1", groups.access) if isinstance(groups, AwsGroups) else GcpCloud("asia-east2", groups.access)
-    return sorted(instance.id for instance in handle.find("ff"))
+
+    def listed() -> list[str]:  # a list is late
+        ids = sorted(instance.id for instance in handle.find("ff"))
+        return ids if len(ids) == 2 else []
+
+    return until(listed)
 
 
 def left(groups: AwsGroups | GcpGroups) -> list[str]:

@@ -93,7 +93,8 @@ def test_an_image_of_a_fleet_stays_until_the_fleet_has_another(
 def test_it_is_free_when_its_fleet_has_ended(call: Call, given: str, where: str) -> None:
     bake(call, given, where)
     up(call, given, where)
-    assert call("fleet", "down", "ff", "--yes")[0] == 0
+    code, _, err = call("fleet", "down", "ff", "--yes")
+    assert code == 0, err
     assert (remove(call)[0], left(call)) == (0, set())
 
 

@@ -7,8 +7,8 @@ Google's own `operation.result()` does neither: it always asks googleapis.com, b
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import tenacity
 from google.api_core import exceptions, retry
@@ -17,12 +17,13 @@ from provision.clouds.gcp import changes
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.client import client, project_of, session
-from provision.clouds.gcp.errors import LOGIN, cloud_errors, in_place, of_operation
+from provision.clouds.gcp.errors import LOGIN, NotReadyError, cloud_errors, in_place, of_operation
 from provision.clouds.gcp.shapes import GoogleAnswer
 from provision.clouds.received import AGAIN, Received, check_shape
 from provision.errors import CloudError, CloudUnreachableError, CredentialsMissingError, QuotaExceededError, ThrottledError
 from provision.structs import Struct
 
+T = TypeVar("T")
 # `wait` answers when the operation has ended, and after two minutes at the latest (operations.wait in the reference). Our own time-out is
 # shorter; a wait that it cuts off is repeated.
 _WAIT_S: Final = 60.0
@@ -38,6 +39,9 @@ _HOSTS: Final = {
 }
 _REFUSED: Final = 400
 MOST_PAGES: Final = 200  # of a list: 100,000 entries of Compute Engine
+# "For a brief period when certain operations are performed on them", says Terraform of subnetworks, and asks again as well
+# (GoogleCloudPlatform/magic-modules#5418).
+_READY_S: Final = 30.0
 _ASK_AGAIN: Final = (CloudUnreachableError, ThrottledError)
 
 
@@ -66,6 +70,16 @@ def _again(timeout_s: float) -> retry.Retry:
     return retry.Retry(predicate=lost, initial=0.1, maximum=5, multiplier=1.5, timeout=timeout_s)
 
 
+def _when_ready(act: Callable[[], T]) -> T:
+    """Act again for a while where it was refused, and did nothing, because somebody else is changing what it is about."""
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(NotReadyError),
+        wait=tenacity.wait_exponential(multiplier=0.1, max=5),
+        stop=tenacity.stop_after_delay(_READY_S),
+        reraise=True,
+    )(act)
+
+
 class GcpProjectApi(Struct):
     """A project of GCP, with the credentials that speak to it."""
 
@@ -77,7 +91,7 @@ class GcpProjectApi(Struct):
         return project_of(self.access)
 
     def call(self, kind: str, method: str, action: str, *, where: str = "", **request: Any) -> Any:
-        """Make one call; a call that makes something is sent only once.
+        """Make one call; a call that makes something is sent again only where it was refused because something was not ready.
 
         Args:
             kind: the client, such as `Instances`.
@@ -89,15 +103,22 @@ class GcpProjectApi(Struct):
         Raises:
             CloudError: what GCP said instead.
         """
-        makes = method.endswith("_unary")
-        with cloud_errors(action, where) if makes else _reading(action, where):
-            send = getattr(client(f"{kind}Client", self.access), method)
-            again = None if makes else _again(self.access.timeout_s)
-            with changes.telling(action, where, str(request.get("request_id", ""))) if makes else contextlib.nullcontext() as tell:
-                answer = send(request={"project": self.project, **request}, timeout=self.access.timeout_s, retry=again)
-                if tell:
-                    tell(answer)
+
+        def send(again: retry.Retry | None) -> Any:
+            act = getattr(client(f"{kind}Client", self.access), method)
+            return act(request={"project": self.project, **request}, timeout=self.access.timeout_s, retry=again)
+
+        if not method.endswith("_unary"):
+            with _reading(action, where):
+                return send(_again(self.access.timeout_s))
+
+        def make() -> Any:
+            with cloud_errors(action, where), changes.telling(action, where, str(request.get("request_id", ""))) as tell:
+                answer = send(None)
+                tell(answer)
                 return answer
+
+        return _when_ready(make)
 
     def ask(
         self, service: str, verb: str, path: str, action: str, *, body: dict[str, Any] | None = None, query: dict[str, str] | None = None
@@ -211,7 +232,7 @@ class GcpProjectApi(Struct):
 
     def run(self, kind: str, method: str, action: str, *, timeout_s: float, where: str = "", **request: Any) -> None:
         """Make a call that starts an operation, and wait until the operation has succeeded."""
-        self.success_of(self.call(kind, method, action, where=where, **request), action, timeout_s=timeout_s)
+        _when_ready(lambda: self.success_of(self.call(kind, method, action, where=where, **request), action, timeout_s=timeout_s))
 
     def causes(self, operation: Any) -> Sequence[Any]:
         """The errors of the operations that a bulk insert started; its own error only says that it fell short.

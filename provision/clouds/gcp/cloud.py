@@ -38,6 +38,7 @@ from provision.host import hostkeys
 
 _CREATE: Final = "compute.instances.create"
 _LAUNCH_LABEL: Final = requests.LABELS[base.LAUNCH_TAG]
+_NO_ROOM: Final = "try again later, or add another zone, region or machine type to the profile's places"
 _INSERTED_S = 300.0
 _MOST_TRIES: Final = 64  # of one attempt, all failed; each costs one call to find out
 # Guest attributes may be asked 10 times a minute (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes): at 0, 0.5, 1.5,
@@ -155,14 +156,26 @@ class GcpCloud:
                 raise CloudUnreachableError(error.message, hint=error.hint, detail=error.detail) from error
             longest_s = waits_s + _INSERTED_S
             instances = [each for each in made if not waits_s or power.got_room(self._api, each, timeout_s=longest_s)]
+            # One that was confirmed once may have been stopped by who uses it; any other one is stopped by GCE, which says why.
+            ended = [each for each in instances if each.state in power.ENDED and each.id not in order.had]
+            instances = [each for each in instances if each not in ended]
             if len(instances) >= order.minimum:
+                self._discard(ended)
                 return instances
+            failure = failure or power.stopped(self._api, ended)
             # GCE itself undoes a bulk insert below its minimum; we do not keep what it leaves.
             self._discard(made)
+        elif isinstance(failure, GoneError):
+            self._discard(
+                [instance_of(raw) for raw in [removal.machine(self._api, order.zone, names[0])] if raw and self._is_of(raw, order)]
+            )
+            if any(names[0] in error.message for error in operation.error.errors):
+                # Of the machine itself, which may exist (skypilot-org/skypilot#1797): what SkyPilot takes for a zone without room.
+                failure = CapacityError(failure.message, hint=_NO_ROOM, detail=failure.detail)
         self._failures[token] += 1
         raise failure or CapacityError(
             f"{_CREATE} in {order.zone or self.region}: GCP made fewer than {order.minimum} of {order.count} machines",
-            hint="try again later, or add another zone, region or machine type to the profile's places",
+            hint=_NO_ROOM,
         )
 
     def _operation(self, order: base.Order, names: Sequence[str], token: str) -> Any:

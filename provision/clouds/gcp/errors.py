@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from google.api_core.exceptions import GoogleAPICallError, RetryError
@@ -51,8 +52,9 @@ class GoneError(CloudInvalidError):
     """Nothing of that name exists; for a removal that is not an error."""
 
 
-# Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
-# §10.5. The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
+# Codes of operation.error.errors[] as patterns, the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED:
+# docs/sources/clouds.md §10.5. IP_SPACE_EXHAUSTED_WITH_DETAILS: cloudpilot-ai/karpenter-provider-gcp. GCE_STOCKOUT: GKE's name for the
+# first. The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
 # KMS_PERMISSION_DENIED is inferred from the reason kmsPermissionDenied of a refused call, which a first `terraform apply` of a disk with
 # a key was seen to end with before the grant had spread; nobody has recorded an operation's own code.
 # VM_MIN_COUNT_NOT_REACHED only sums up a bulk insert; it stands beside its cause, or alone.
@@ -60,17 +62,13 @@ _CODES: Final[dict[str, type[CloudError]]] = {
     "KMS_PERMISSION_DENIED": DiskKeyRefusedError,
     "SERVICE_ACCOUNT_ACCESS_DENIED": PermissionRefusedError,
     "PERMISSIONS_ERROR": PermissionRefusedError,
-    "QUOTA_EXCEEDED": QuotaExceededError,
-    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": CapacityError,
-    "ZONE_RESOURCE_POOL_EXHAUSTED": CapacityError,
-    "REGION_RESOURCE_POOL_EXHAUSTED": CapacityError,
-    "RESOURCE_POOL_EXHAUSTED": CapacityError,
-    "RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": CapacityError,
+    "*QUOTA_EXCEEDED": QuotaExceededError,
+    "*RESOURCE_POOL_EXHAUSTED*": CapacityError,
+    "*STOCKOUT": CapacityError,
     "RESOURCE_AVAILABILITY": CapacityError,
     "UNSUPPORTED_OPERATION": CapacityError,
     "SERVICE_UNAVAILABLE_FOR_LOCATION": CapacityError,
-    "IP_SPACE_EXHAUSTED": RegionRefusedError,
-    "IP_SPACE_EXHAUSTED_WITH_DETAILS": RegionRefusedError,
+    "IP_SPACE_EXHAUSTED*": RegionRefusedError,
     "RESOURCE_NOT_READY": NotReadyError,
     "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": NotReadyError,  # by what is being removed: openshift/hypershift repeats it as well
     "RESOURCE_OPERATION_RATE_EXCEEDED": ThrottledError,
@@ -78,7 +76,6 @@ _CODES: Final[dict[str, type[CloudError]]] = {
     "VM_MIN_COUNT_NOT_REACHED": CapacityError,
 }
 _KEY_REASON: Final = "kmsPermissionDenied"
-_RANKS: Final = {code: rank for rank, code in enumerate(_CODES)}
 # `errors[].reason`, or that of an ErrorInfo in `details[]`, which is all that newer services send. Of an HTTP 403 it tells a refusal from a
 # quota, a rate and the state of the account: https://cloud.google.com/apis/design/errors and google/api/error_reason.proto.
 _REASONS: Final[dict[str, type[CloudError]]] = {
@@ -105,7 +102,6 @@ _REASONS: Final[dict[str, type[CloudError]]] = {
     "uploadBrokenConnection": CloudUnreachableError,
     "conflict": ChangedMeanwhileError,
 }
-_MEANINGS: Final = {**_CODES, **_REASONS}  # the error catalogue has the codes as reasons of calls as well
 _API_IS_OFF: Final = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 _NO_SCOPE: Final = frozenset({"ACCESS_TOKEN_SCOPE_INSUFFICIENT", "insufficientPermissions"})
 # The service stands in the link to its page: "… by visiting https://console.developers.google.com/apis/api/oslogin.googleapis.com/overview…"
@@ -160,6 +156,11 @@ Usage = Callable[[str], tuple[float, float] | None]
 """Metric of a quota → its limit and its use, or None where GCP does not answer."""
 
 
+def _meaning_of(code: str) -> type[CloudError] | None:
+    """What a code means, of a call or of an operation: the error catalogue has those of operations as reasons of calls as well."""
+    return _REASONS.get(code) or next((kind for pattern, kind in _CODES.items() if fnmatchcase(code, pattern)), None)
+
+
 def in_place(action: str, where: str) -> str:
     """An action and where, as messages have it: `compute.instances.create in asia-east1-a`."""
     return f"{action} in {where}" if where else action
@@ -183,9 +184,7 @@ def cloud_errors(action: str, where: str = "") -> Iterator[None]:
         said = _REQUEST.sub("", str(error.message))
         messages = [str(entry.get("message", "")) for entry in error.errors or [] if isinstance(entry, dict)] or [said]
         detail = f"HTTP {error.code}: {error.message}"
-        if denial := guardrails.violated(messages if guardrails.REASON in reasons else (), call, detail) or guardrails.perimeter(
-            said, call, detail
-        ):
+        if denial := guardrails.violated([*messages, said], call, detail) or guardrails.perimeter(said, call, detail):
             raise denial from error
         service = str((error.metadata or {}).get("service", ""))
         raise of_answer(int(error.code or 0), said, reasons, call, service=service) from error
@@ -237,7 +236,7 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str, *,
         return _of_kind(ThrottledError, summary, detail, call)
     if words := next((kind for pattern, kind in _WORDS if pattern.search(message)), None):
         return _of_kind(words, summary, detail, call)
-    if status == _FORBIDDEN or any(reason in _MEANINGS for reason in reasons):
+    if status == _FORBIDDEN or any(map(_meaning_of, reasons)):
         return _forbidden(message, reasons, call, detail, service)
     if status == _MISSING:
         missing = ImageNotFoundError if "/images/" in message else GoneError
@@ -273,7 +272,7 @@ def _forbidden(message: str, reasons: Collection[str], call: str, detail: str, s
     if _NO_SCOPE & set(reasons):
         hint = f"{LOGIN}; a machine at Google needs the scope cloud-platform"
         return CredentialsMissingError(f"the GCP login does not have the scopes for {call}: {summary}", hint=hint, detail=detail)
-    kind = next((_MEANINGS[reason] for reason in reasons if reason in _MEANINGS), PermissionRefusedError)
+    kind = next(filter(None, map(_meaning_of, reasons)), PermissionRefusedError)
     return _of_kind(kind, summary, detail, call)
 
 
@@ -287,10 +286,10 @@ def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usa
         usage_of: asks for limit and use of a quota, which the operation does not say in full.
     """
     errors = list(errors)
-    refused = [str(e.message) for e in errors if e.code == guardrails.CODE]
+    refused = [str(e.message) for e in errors]
     if denial := guardrails.violated(refused, call, "; ".join(f"{e.code}: {sentence(e.message)}" for e in errors)):
         return denial
-    ranked = sorted((e for e in errors if e.code in _RANKS), key=lambda e: _RANKS[e.code])
+    ranked = [e for pattern in _CODES for e in errors if fnmatchcase(e.code, pattern)]
     if not ranked:
         message = "; ".join(f"{e.code}: {e.message}" for e in errors)
         if errors and errors[0].code == "RESOURCE_ALREADY_EXISTS":
@@ -299,7 +298,7 @@ def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usa
     first = ranked[0]
     summary = sentence(first.message)
     detail = "; ".join(f"{e.code}: {sentence(e.message)}" for e in ranked)
-    kind = _CODES[first.code]
+    kind = _meaning_of(first.code) or CloudInvalidError
     if first.code == "SERVICE_ACCOUNT_ACCESS_DENIED":  # its sentence names a role, not the permission
         return _of_kind(kind, "Required 'iam.serviceAccounts.actAs' permission", detail, call)
     if kind is CapacityError:

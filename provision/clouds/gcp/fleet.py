@@ -204,7 +204,7 @@ class GcpFleet:
 
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:
         """The group with its members, then whatever else carries the name's tag."""
-        return removal.remove(self._api, removal.things(self._api, name), on_step=on_step)
+        return removal.remove(self._api, removal.of_fleet(self._api, name, self._shown(name)), on_step=on_step)
 
 
 def _version(template: str) -> str:

@@ -1,7 +1,9 @@
 """Organisation policies of GCP: which constraint a refusal is about, and what to write in the profile instead.
 
-A refusal is an HTTP 412 with the reason conditionNotMet, or an error CONDITION_NOT_MET of an operation; its sentence has the constraint's
-id (GoogleCloudPlatform/compute-image-tools#1476, fortinet/fortigate-terraform-deploy#34, 2i2c-org/infrastructure#489).
+A refusal is an HTTP 412 with the reason conditionNotMet, or an error CONDITION_NOT_MET of an operation; by a constraint that the
+organisation wrote itself it is an HTTP 400 as well, with the reason in its details. Its sentence has the constraint's id
+(GoogleCloudPlatform/compute-image-tools#1476, fortinet/fortigate-terraform-deploy#34, 2i2c-org/infrastructure#489;
+https://docs.cloud.google.com/compute/docs/access/custom-constraints).
 """
 
 import re
@@ -10,9 +12,7 @@ from typing import Final
 
 from provision.clouds.refusals import HostKeysBlockedError, OrganisationPolicyError, sentence
 
-REASON: Final = "conditionNotMet"
-CODE: Final = "CONDITION_NOT_MET"
-_CONSTRAINT: Final = re.compile(r"\bconstraints/([a-z]+(?:\.[A-Za-z]+)+)")
+_CONSTRAINT: Final = re.compile(r"\b(?:c|customC)onstraints/([a-z]+(?:\.[A-Za-z]\w*)+)")
 # Google's own newer constraints have the names of the older ones after this: https://cloud.google.com/resource-manager/docs/organization-policy/using-managed-constraints
 _MANAGED: Final = ".managed."
 # https://cloud.google.com/vpc-service-controls/docs/troubleshooting

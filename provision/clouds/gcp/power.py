@@ -5,19 +5,24 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+import tenacity
+
 from provision.clouds import base
 from provision.clouds.gcp import os_login
 from provision.clouds.gcp.answers import instance_of, tags_of
 from provision.clouds.gcp.api import GcpProjectApi
-from provision.clouds.gcp.errors import GoneError
+from provision.clouds.gcp.errors import ChangedMeanwhileError, GoneError
 from provision.clouds.gcp.requests import TAGS_ITEM, check_limit, scheduling
 from provision.clouds.polling import poll
+from provision.clouds.refusals import sentence
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError, InstanceLostError
+from provision.errors import CapacityError, CloudInvalidError, InstanceLostError
 
 _CHANGED_S: Final = 60.0
 _WAITS: Final = "PENDING"
-_ENDED: Final = {"stopping", "stopped", "shutting-down"}
+ENDED: Final = {"stopping", "stopped", "shutting-down"}
+"""The states of a machine that does not come up any more by itself."""
+_MOST_WRITES: Final = 5
 
 
 def raw_of(api: GcpProjectApi, instance: base.Instance) -> Any | None:
@@ -58,16 +63,30 @@ def until_running(api: GcpProjectApi, instance: base.Instance, *, timeout_s: flo
     """
 
     def settled(now: base.Instance | None) -> bool:
-        return now is None or now.state in _ENDED or (now.state == "running" and bool(now.address))
+        return now is None or now.state in ENDED or (now.state == "running" and bool(now.address))
 
     now = poll(lambda: _now(api, instance), settled, timeout_s=timeout_s)
     if now is not None and now.state == "running" and now.address:
         return now
-    raise _lost(instance, "come up", now)
+    raise _lost(api, instance, "come up", now)
 
 
-def _lost(instance: base.Instance, what: str, now: base.Instance | None) -> InstanceLostError:
-    state = now.state if now else "gone"
+def stopped(api: GcpProjectApi, instances: Sequence[base.Instance]) -> CapacityError | None:
+    """The error of machines that were made without one and stop all the same, with GCE's reason; None where there are none."""
+    if not instances:
+        return None
+    msg = f"{', '.join(i.id for i in instances)} in {instances[0].zone} stopped while it started{_why(api, instances[0])}"
+    return CapacityError(msg, hint="try again later, or add another zone, region or machine type to the profile's places")
+
+
+def _why(api: GcpProjectApi, instance: base.Instance) -> str:
+    """What GCE says of the state of an instance, as the end of a sentence."""
+    raw = raw_of(api, instance)
+    return f": {sentence(raw.status_message)}" if raw is not None and raw.status_message else ""
+
+
+def _lost(api: GcpProjectApi, instance: base.Instance, what: str, now: base.Instance | None) -> InstanceLostError:
+    state = f"{now.state}{_why(api, instance)}" if now else "gone"
     msg = f"instance {instance.id} did not {what} in {instance.zone}: it is {state}"
     hint = f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it"
     return InstanceLostError(msg, hint=hint, instance_id=instance.id)
@@ -80,14 +99,14 @@ def check_alive(api: GcpProjectApi, instance: base.Instance) -> None:
         InstanceLostError: it has.
     """
     now = _now(api, instance)
-    if now is None or now.state in _ENDED:
-        raise _lost(instance, "come up", now)
+    if now is None or now.state in ENDED:
+        raise _lost(api, instance, "come up", now)
 
 
 def _until_stopped(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> None:
     now = poll(lambda: _now(api, instance), lambda now: now is None or now.state != "stopping", timeout_s=timeout_s)
     if now is None or now.state != "stopped":
-        raise _lost(instance, "stop", now)
+        raise _lost(api, instance, "stop", now)
 
 
 def stop(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> None:
@@ -108,7 +127,7 @@ def start(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> b
     """
     now = _now(api, instance)
     if now is None:
-        raise _lost(instance, "start", now)
+        raise _lost(api, instance, "start", now)
     if now.state == "stopping":
         _until_stopped(api, now, timeout_s=timeout_s)
     if now.state in {"stopping", "stopped"}:
@@ -136,14 +155,22 @@ def extend(api: GcpProjectApi, instances: Sequence[base.Instance], deadline: dt.
         raise CloudInvalidError(msg, hint=f"`gpuprov stop {group}`, then this command again, then `gpuprov start {group}`")
 
     def move(instance: base.Instance) -> None:
-        raw = raws[instance]
         limit = scheduling(instance.market, deadline)
         _change(api, instance, "set_scheduling", "setScheduling", timeout_s=_CHANGED_S, scheduling_resource=limit)
+        if key := os_login.key_of(tags_of(raws[instance])):
+            os_login.extend(api, key, deadline)
+        # Whoever else writes metadata meanwhile makes the fingerprint an old one: it is read again, with what that one wrote.
+        tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(ChangedMeanwhileError), stop=tenacity.stop_after_attempt(_MOST_WRITES), reraise=True
+        )(write, instance)
+
+    def write(instance: base.Instance) -> None:
+        raw = raw_of(api, instance)
+        if raw is None:
+            raise _lost(api, instance, "stay", None)
         value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
         tags = json.dumps({**tags_of(raw), base.DEADLINE_TAG: value}, sort_keys=True)
         items = [{"key": i.key, "value": i.value} for i in raw.metadata.items if i.key != TAGS_ITEM]
-        if key := os_login.key_of(tags_of(raw)):
-            os_login.extend(api, key, deadline)
         body = {"fingerprint": raw.metadata.fingerprint, "items": [*items, {"key": TAGS_ITEM, "value": tags}]}
         _change(api, instance, "set_metadata", "setMetadata", timeout_s=_CHANGED_S, metadata_resource=body)
 

@@ -72,6 +72,19 @@ def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
     return [*_of_fleets(api, found), *found]
 
 
+def of_fleet(api: GcpProjectApi, name: str, group: Any) -> list[base.Thing]:
+    """What exists of a fleet, by its list and by the names that its group, if there is one, tells: a list may leave out what is new."""
+    found, tags = things(api, name), tags_of_firewall(group) if group else {}
+    links = [version.instance_template for version in group.versions] if group else []
+    templates = [base.Thing.tagged(_TEMPLATE.kind, last(link), "global", tags) for link in links]
+    launches = sorted({thing.launch_id for thing in (*found, *templates)} - {""})
+    # Anybody may have written the description of a group, as below.
+    rules = [_get(api, _FIREWALL, {"firewall": health_name(launch_id)}, none=CloudInvalidError) for launch_id in launches]
+    doors = [base.Thing.tagged(_FIREWALL.kind, rule.name, "global", tags_of_firewall(rule)) for rule in rules if rule and is_ours(rule)]
+    made = [known(api, base.Known(name, door.launch_id, door.owner)) for door in doors]
+    return base.merged(found, _of_fleets(api, doors), templates if doors else (), doors, *made)
+
+
 def known(api: GcpProjectApi, launch: base.Known) -> list[base.Thing]:
     """What exists of a launch, asked for by name: a list may leave out what was just made."""
     named = {(zone, thing_id) for thing_id, zone in launch.machines if zone}

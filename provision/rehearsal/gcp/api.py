@@ -34,6 +34,7 @@ from provision.rehearsal.gcp import (
     skus,
     storage,
     templates,
+    unkind,
 )
 from provision.rehearsal.gcp.metadata import CERTS, MetadataServer
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemented
@@ -141,6 +142,9 @@ class GcpApi:
         return dict(self._world.get(place))
 
     def _first(self, call: GcpCall, handler: Handler) -> Any:
+        unkind.check_ready(call)
+        if call.error is None and (fails := unkind.failure_of(call)):
+            call = replace(call, error=operations.failure(*fails, http=400))
         answer = handler(call)
         if isinstance(answer, dict) and "requestId" in call.query and answer.get("kind") == "compute#operation":
             place = ResourcePath(call.path["project"], call.scope, "operations", answer["name"])

@@ -17,7 +17,11 @@ _NUMBER: Final = 123456789012  # of the project
 
 def check_insert(world: World, place: ResourcePath, body: dict[str, Any]) -> None:
     """Refuse an instance that the policy forbids, with all that it breaks."""
-    words = [text for name, text in _breaches(world, place, body) if name in world.settings.gce_constraints]
+    constraints = world.settings.gce_constraints
+    words = [text for name, text in _breaches(world, place, body) if name in constraints]
+    managed = ((name.replace("compute.", "compute.managed."), text) for name, text in _breaches(world, place, body))
+    words += [_denied(place, f"constraints/{name}", text) for name, text in managed if name in constraints]
+    words += [_denied(place, f"customConstraints/{name}", *why[:1]) for name, why in constraints.items() if name.startswith("custom.")]
     if words:
         raise ComputeError("conditionNotMet", words[0], more=words[1:])
 
@@ -26,6 +30,11 @@ def check_guest_attributes(world: World) -> None:
     """Refuse to show guest attributes where the policy does."""
     if "compute.disableGuestAttributesAccess" in world.settings.gce_constraints:
         raise ComputeError("conditionNotMet", _violated("compute.disableGuestAttributesAccess", "Access to guest attributes is disabled."))
+
+
+def _denied(place: ResourcePath, name: str, why: str = "It is not allowed.") -> str:
+    """The newer form: docs.cloud.google.com/compute/docs/access/custom-constraints."""
+    return f'Operation denied by org policy on resource \'{place}\': ["{name}": "{why}"].'
 
 
 def _violated(name: str, why: str, project: object = f"projects/{PROJECT}") -> str:

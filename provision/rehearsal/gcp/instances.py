@@ -21,7 +21,7 @@ _HOST_KEYS: Final = "hostkeys"
 
 def _instance(call: GcpCall) -> tuple[Guest, dict[str, Any]]:
     """The instance that a call names, by its name or its id."""
-    instance = call.world.get(call.resource(call.path["instance"]))
+    instance = call.world.get(call.resource(call.path.get("instance") or call.path["resource"]))
     return guest_of(call.world, instance), instance
 
 
@@ -98,6 +98,11 @@ def _set_labels(call: GcpCall) -> dict[str, Any]:
     return _apply(call, guest, lambda: instance.update(labels=labels, labelFingerprint=fingerprint(labels)))
 
 
+def _set_protection(call: GcpCall) -> dict[str, Any]:
+    guest, instance = _instance(call)
+    return _apply(call, guest, lambda: instance.update(deletionProtection=call.query.get("deletionProtection", "true") == "true"))
+
+
 def _set_metadata(call: GcpCall) -> dict[str, Any]:
     guest, instance = _instance(call)
     if call.body.get("fingerprint") != instance["metadata"]["fingerprint"]:
@@ -162,6 +167,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "compute.instances.setLabels": _set_labels,
     "compute.instances.setMetadata": _set_metadata,
     "compute.instances.setScheduling": _set_scheduling,
+    "compute.instances.setDeletionProtection": _set_protection,
     "compute.instances.getSerialPortOutput": _console,
     "compute.instances.getGuestAttributes": _guest_attributes,
 }

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from provision.rehearsal.gcp import capacity, keys
 from provision.rehearsal.gcp.guardrails import check_insert
-from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
+from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_off, power_on
 from provision.rehearsal.gcp.images import boot_image, made_of, system_of
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, machine, region_of
 from provision.rehearsal.gcp.operations import begin
@@ -26,6 +26,19 @@ _MOST_LABELS: Final = 64
 _LOCAL_SSD: Final = "local-ssd"
 # docs.cloud.google.com/compute/docs/metadata/overview, "Limitations": 256 KB for one value, 512 KB for all
 _MOST_METADATA: Final = 256 * 1024
+
+# What an instance shows of what nobody asked for: Google's document, and instances that others recorded, such as those in
+# VictoriaMetrics/VictoriaMetrics, lib/promscrape/discovery/gce/instance_test.go.
+_UNASKED: Final[dict[str, Any]] = {
+    "description": "",
+    "canIpForward": False,
+    "confidentialInstanceConfig": {"enableConfidentialCompute": False},
+    "displayDevice": {"enableDisplay": False},
+    "keyRevocationActionType": "NONE",
+    "reservationAffinity": {"consumeReservationType": "ANY_RESERVATION"},
+    "shieldedInstanceIntegrityPolicy": {"updateAutoLearnPolicy": True},
+}
+_FEATURES: Final = ("VIRTIO_SCSI_MULTIQUEUE", "UEFI_COMPATIBLE", "GVNIC")
 
 
 def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Guest, dict[str, Any]]:
@@ -158,6 +171,10 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
             new |= _boot_disk(new, disk, f"{at}.initializeParams", world.settings)
             guest.system = system_of(new["sourceImage"], world.settings)
             guest.image = made_of(new["sourceImage"], world.settings)
+            image = boot_image(new["sourceImage"], at, world.settings)
+            license_link = f"{image['selfLink'].partition('/images/')[0]}/licenses/{image.get('family', image['name'])}"
+            features = [{"type": feature} for feature in _FEATURES]
+            disk |= {"architecture": image["architecture"], "licenses": [license_link], "guestOsFeatures": features}
         if "source" in disk:
             source = world.get(guest.place.beside("disks", last(disk["source"])))
             if source.get("users"):
@@ -195,8 +212,10 @@ def _plan_networks(world: World, zone: str, body: dict[str, Any]) -> None:
         link = f"{BASE}projects/{PROJECT}/global/networks/{network}"
         card |= {"kind": "compute#networkInterface", "name": f"nic{index}", "network": link}
         card.setdefault("subnetwork", f"{BASE}projects/{PROJECT}/regions/{region}/subnetworks/{network}")
+        card.setdefault("stackType", "IPV4_ONLY")
         for access in card.get("accessConfigs", []):
             access |= {"kind": "compute#accessConfig", "name": access.get("name", "External NAT"), "type": "ONE_TO_ONE_NAT"}
+            access.setdefault("networkTier", "PREMIUM")
 
 
 def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = True) -> Callable[[], None]:
@@ -210,7 +229,7 @@ def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = Tr
     if body.get("labels") == {}:
         del body["labels"]
     protection = {"startRestricted": False, "deletionProtection": bool(body.get("deletionProtection"))}
-    instance = world.add(place, "instance", {**body, **more, **protection})
+    instance = world.add(place, "instance", {**copy.deepcopy(_UNASKED), **body, **more, **protection})
     world.guests[instance["id"]] = guest
     capacity.taken(world, body)
     number = len(world.guests)
@@ -227,6 +246,9 @@ def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = Tr
         world.resources[place.beside("disks", last(disk["source"]))]["users"] = [place.link]
     if powered:
         power_on(world, instance)
+    if powered and (why := world.settings.gce_stops.get(last(place.scope))):
+        instance["statusMessage"] = why
+        world.timers.after(world.settings.gce_running_s, power_off(world, instance))
     return lambda: erase(world, instance)
 
 
@@ -250,10 +272,11 @@ def _insert(call: GcpCall) -> dict[str, Any]:
     seconds, zone = capacity.waits_s(call.body), last(place.scope)
     error = obstacle(call, guest, waits=seconds > 0) or keys.obstacle(call.world, [body])
     waits = seconds > 0 and not error and room(call.world, zone) <= 0
-    undo = make(call.world, guest, body, powered=not error and not waits)
+    kept = call.error is not None and zone in call.world.settings.gce_kept
+    undo = make(call.world, guest, body, powered=kept or (not error and not waits))
     if waits:  # it takes a place of its own in the count
         capacity.wait_for_room(call.world, call.world.resources[place], seconds, lambda: room(call.world, zone) >= 0)
-    return begin(call, place, undo=undo, error=error)
+    return begin(call, place, undo=None if kept else undo, error=error)
 
 
 HANDLERS: Final[dict[str, Handler]] = {"compute.instances.insert": _insert}

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from provision.rehearsal.gcp.listing import as_list
+from provision.rehearsal.gcp.unkind import begun, later_s
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, now
 
 _LONGEST_WAIT_S: Final = 110.0  # Google's wait answers within two minutes in any case: the method's description in the document
@@ -31,7 +32,7 @@ def begin(
     error: dict[str, Any] | None = None,  # how it fails, from `failure`; by default as the call's fault says, if it has one
     more: dict[str, Any] | None = None,  # further fields of the operation
 ) -> dict[str, Any]:
-    """Start an operation on what a call changes, which ends after `gce_operation_s`."""
+    """Start an operation on what a call changes, which ends after `gce_operation_s`, and some later."""
     world, error = call.world, error or call.error
     place = ResourcePath(call.path["project"], call.scope, "operations", f"operation-{time.time_ns() // 10**6}-{uuid.uuid4().hex[:22]}")
     operation = world.add(place, "operation", {**_TEMPLATE, "operationType": kind or call.method.id.rsplit(".", 1)[1], **(more or {})})
@@ -40,10 +41,13 @@ def begin(
     if target in world.resources:
         operation["targetId"] = world.resources[target]["id"]
 
+    begun(world, target, 1)
+
     def end() -> None:
         if settle:
             settle()
         with world.lock:
+            begun(world, target, -1)
             operation.update({"status": "DONE", "progress": 100, "endTime": now(), **(error or {})})
             act = undo if error else finish
             try:
@@ -52,10 +56,11 @@ def begin(
             finally:
                 world.progress.notify_all()
 
-    if world.settings.gce_operation_s <= 0:
+    seconds = world.settings.gce_operation_s + later_s(call)
+    if seconds <= 0:
         end()
     else:
-        world.timers.after(world.settings.gce_operation_s, end)
+        world.timers.after(seconds, end)
     return dict(operation)
 
 

@@ -11,7 +11,13 @@ class GcpSettings(MutableStruct):
     """The fields of `/_rehearsal/settings` that are GCP's."""
 
     gce_operation_s: float = 0.2  # seconds from a call to the end of its operation
-    gce_unseen_s: float = 0.0  # seconds from a call for which no list shows what it makes; a `get` does
+    # Of what is late or refused now and then (unkind.py): lists, firewalls, deletions, a network that somebody changes. None: nothing is
+    gce_seed: int | None = 1
+    gce_unseen_s: float = 0.0  # seconds from a call for which no list shows what it makes, beside those of the seed; a `get` does
+    # zone → why a machine that was made there without an error is STOPPING at once: Instance.statusMessage of Google's document
+    gce_stops: dict[str, str] = field(default_factory=dict)
+    # zones in which the machine stays whose operation a fault lets fail: skypilot-org/skypilot#1797
+    gce_kept: list[str] = field(default_factory=list)
     gce_running_s: float = 0.3  # seconds from insert or start to RUNNING; half of them PROVISIONING, half STAGING
     gce_guest_attributes_s: float = 0.0  # seconds from RUNNING to the host keys in the guest attributes
     # region, or `global`, → metric → limit; a metric without an entry has `gce_default_quota`
@@ -28,7 +34,8 @@ class GcpSettings(MutableStruct):
     # image as `images.get` shows it
     gce_images: list[dict[str, Any]] = field(default_factory=list)
     gce_made_images: list[dict[str, Any]] = field(default_factory=list)  # images that clients made, in the same form
-    # a constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones
+    # A constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones. Google's managed
+    # ones are named `compute.managed.…`; those of the organisation, `custom.…`, forbid each insert, and their first word is the reason.
     gce_constraints: dict[str, list[str]] = field(default_factory=dict)
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"

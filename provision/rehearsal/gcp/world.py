@@ -8,6 +8,8 @@ import hashlib
 import json
 import random
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +21,7 @@ from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.timers import Timers
 from provision.structs import Struct
 
+_MOST_LATE_S: Final = 0.2
 BASE: Final = "https://www.googleapis.com/compute/v1/"  # what links in answers begin with, whatever the endpoint
 
 
@@ -72,6 +75,9 @@ class World:
     groups: dict[ResourcePath, Any] = field(default_factory=dict)  # place of a group's resource → its ManagedGroup (group_loop.py)
     objects: dict[tuple[str, str], Any] = field(default_factory=dict)  # bucket and name → its StoredObject (storage.py)
     login_keys: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)  # OS Login: account → fingerprint → key
+    draws: Counter[str] = field(default_factory=Counter)  # how often each thing was left to chance (unkind.py)
+    shown: dict[ResourcePath, float] = field(default_factory=dict)  # when lists begin to show a resource, on the monotonic clock
+    changing: int = 0  # how many operations change a network now
     # (project, request id) → the request, and the operation that answered it
     answers: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
 
@@ -88,21 +94,41 @@ class World:
         raise not_found(str(place))
 
     def view(self, resource: dict[str, Any]) -> dict[str, Any]:
-        """A resource as it is shown: an instance with the maintenance that is announced for it."""
-        announcement = self.settings.gce_maintenance.get(resource["name"]) if resource["kind"] == "compute#instance" else None
-        if announcement is None:
+        """A resource as it is shown: an instance with the fingerprint of all of it, and the maintenance that is announced for it."""
+        if resource["kind"] != "compute#instance":
             return dict(resource)
-        return {**resource, "resourceStatus": {**resource.get("resourceStatus", {}), "upcomingMaintenance": announcement}}
+        shown = {**resource, "fingerprint": fingerprint(resource)}
+        announcement = self.settings.gce_maintenance.get(resource["name"])
+        if announcement is None:
+            return shown
+        return {**shown, "resourceStatus": {**resource.get("resourceStatus", {}), "upcomingMaintenance": announcement}}
 
     def within(
         self, project: str, kind: str, scope: str | None = None, *, listed: bool = False
     ) -> list[tuple[ResourcePath, dict[str, Any]]]:
         """The resources of a kind, in all scopes or one, by name; those that a list shows, or all."""
         pairs = [(p, r) for p, r in self.resources.items() if (p.project, p.kind) == (project, kind) and scope in {None, p.scope}]
-        if listed and self.settings.gce_unseen_s:
-            since = dt.datetime.fromisoformat(now()) - dt.timedelta(seconds=self.settings.gce_unseen_s)
-            pairs = [(p, r) for p, r in pairs if dt.datetime.fromisoformat(r["creationTimestamp"]) <= since]
+        if listed:
+            pairs = [(p, r) for p, r in pairs if self._is_shown(p, r)]
         return sorted(pairs, key=lambda pair: (pair[0].scope, pair[0].name))
+
+    def _is_shown(self, place: ResourcePath, resource: dict[str, Any]) -> bool:
+        if self.settings.gce_seed is not None and time.monotonic() < self.shown.get(place, 0.0):
+            return False
+        since = dt.datetime.fromisoformat(now()) - dt.timedelta(seconds=self.settings.gce_unseen_s)
+        return dt.datetime.fromisoformat(resource["creationTimestamp"]) <= since
+
+    def late_s(self, what: str) -> float:
+        """How many seconds something is late this time, by the seed."""
+        chance = self.chance(what)
+        return 0.0 if chance is None else chance * _MOST_LATE_S
+
+    def chance(self, what: str) -> float | None:
+        """A number from 0 to 1, by the seed and by how often it was asked for; None where nothing is left to chance."""
+        if self.settings.gce_seed is None:
+            return None
+        self.draws[what] += 1
+        return random.Random(f"{self.settings.gce_seed}/{what}/{self.draws[what]}").random()  # noqa: S311
 
     def add(self, place: ResourcePath, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """Put a new resource there, with an id and links; a path in use is refused."""
@@ -119,11 +145,14 @@ class World:
         if place.scope != "global":
             resource[place.scope.partition("/")[0].removesuffix("s")] = f"{BASE}projects/{place.project}/{place.scope}"
         self.resources[place] = resource
+        if kind != "operation":
+            self.shown[place] = time.monotonic() + self.late_s("list")
         return resource
 
     def drop(self, place: ResourcePath) -> None:
         """Remove a resource, if it is there."""
         self.resources.pop(place, None)
+        self.shown.pop(place, None)
 
 
 class GcpCall(Struct):

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.gcp import removal, store
+from provision.clouds.gcp import api, removal, store
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.api import MOST_PAGES, GcpProjectApi
+from provision.clouds.gcp.errors import NotReadyError
 from provision.errors import CloudUnreachableError, ThrottledError
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
@@ -78,3 +79,31 @@ def test_a_list_of_objects_that_names_a_next_page_for_ever_is_no_answer(monkeypa
     monkeypatch.setattr(store, "_send", lambda *_, **__: SimpleNamespace(json=lambda **hook: json.loads(body, **hook)))
     with pytest.raises(CloudUnreachableError, match="the list of bucket has no end"):
         list(store.names(GcpProjectApi(GcpAccess(project="p")), "bucket", "evidence/", 100))
+
+
+NOT_READY = {"kind": "error", "code": "resourceNotReady", "http": 400, "message": "The resource 'global/networks/default' is not ready"}
+
+
+@pytest.mark.parametrize("kind", ["error", "operation"])
+def test_a_removal_is_repeated_while_a_network_is_not_ready(rig: GcpRig, kind: str) -> None:
+    """By the call's refusal, and by the end of its operation; Terraform does the same (GoogleCloudPlatform/magic-modules#5418)."""
+    order = rig.order().at(ZONE)
+    rig.cloud().launch(order)
+    code = "resourceNotReady" if kind == "error" else "RESOURCE_NOT_READY"
+    rig.faults({**NOT_READY, "kind": kind, "code": code, "action": r"compute\.(firewalls|instances)\.delete", "count": 3})
+    rig.cloud().remove(rig.cloud().things(order.name), on_step=lambda _: None)
+    assert rig.cloud().things(order.name) == []
+
+
+def test_a_launch_is_made_while_a_network_is_not_ready(rig: GcpRig) -> None:
+    rig.faults({**NOT_READY, "action": r"compute\.(firewalls|instances)\.insert", "count": 4})
+    (machine,) = rig.cloud().launch(rig.order().at(ZONE))
+    assert rig.named().count("compute.instances.insert") >= 1
+    assert rig.raw(machine.id)
+
+
+def test_what_is_never_ready_is_said_to_be_so(rig: GcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_READY_S", 0.3)
+    rig.faults({**NOT_READY, "action": r"compute\.firewalls\.insert"})
+    with pytest.raises(NotReadyError, match="is not ready"):
+        rig.cloud().launch(rig.order().at(ZONE))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
+from google.cloud import compute_v1
 
 from provision.clouds import base
+from provision.clouds.gcp import requests
+from provision.clouds.gcp.client import client
+from provision.clouds.gcp.errors import ChangedMeanwhileError
 from provision.clouds.refusals import MachineRefusedError
 from provision.errors import CloudInvalidError, InstanceLostError
 from provision.rehearsal import control
+from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
 
@@ -50,3 +57,33 @@ def test_a_protected_machine_says_how_its_protection_is_taken_off(rig: GcpRig) -
     with pytest.raises(MachineRefusedError, match="protected against deletion") as caught:
         cloud.remove(cloud.things(order.name), on_step=lambda _: None)
     assert f"update {machine.id} --zone {ZONE} --no-deletion-protection`" in caught.value.hint
+
+
+def test_a_deadline_moves_though_somebody_else_writes_metadata_meanwhile(rig: GcpRig) -> None:
+    """setMetadata is refused with 412 where the fingerprint is an old one; what the other wrote stays."""
+    cloud = rig.cloud()
+    order = rig.order().at(ZONE)
+    (machine,) = cloud.launch(order)
+    cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=240)
+    words = "Supplied fingerprint does not match current metadata fingerprint."
+    rule = {"kind": "error", "action": r"compute\.instances\.setMetadata", "code": "conditionNotMet", "http": 412, "message": words}
+    rig.faults({**rule, "count": 4})
+    later = order.deadline + dt.timedelta(hours=3)
+    cloud.extend(cloud.find(order.name), later)
+    assert cloud.find(order.name)[0].deadline == later.isoformat()
+    rig.faults(rule)
+    with pytest.raises(ChangedMeanwhileError):
+        cloud.extend(cloud.find(order.name), later)
+    assert rig.named().count("compute.instances.setMetadata") == 10
+
+
+def test_a_machine_that_stopped_while_nobody_looked_says_why(rig: GcpRig) -> None:
+    rig.set(gce_stops={ZONE: "Instance stopped due to preemption."})
+    order = rig.order().at(ZONE)
+    made = compute_v1.Instance.from_json(
+        compute_v1.Instance.to_json(compute_v1.Instance(**requests.instance(order, f"gpuprov-{order.name}")))
+    )
+    client("InstancesClient", rig.access).insert_unary(project=PROJECT, zone=ZONE, instance_resource=made)
+    (machine,) = rig.cloud().find(order.name)
+    with pytest.raises(InstanceLostError, match=r"it is stop.*: Instance stopped due to preemption\."):
+        rig.cloud().wait_running(machine, timeout_s=240)

@@ -144,8 +144,8 @@ def gce_api(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Ite
 
 @pytest.fixture
 def gce(gce_api: Gce) -> Gce:
-    """With no faults, no calls and default settings; what other tests made may be there."""
+    """With no faults, no calls and default settings, and nothing late; what other tests made may be there."""
     gce_api.ask("faults", [])
-    gce_api.ask("settings", PLAIN)
+    gce_api.ask("settings", {**PLAIN, "gce_seed": None})
     control.ask(gce_api.rehearsal, "calls", method="DELETE")
     return gce_api
