@@ -71,7 +71,7 @@ def test_an_operation_that_fails_leads_to_the_next_place(clients: Clients, name:
     ("said", "ours", "says"),
     [
         (("PERMISSIONS_ERROR", "Required 'compute.disks.create' permission for 'projects/p'", 403), "permission-refused", "disks.create"),
-        (("RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", f"The disk '{ZONE_LINK}/disks/d' is already being used", 400), "cloud-invalid", "used"),
+        (("RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", f"The disk '{ZONE_LINK}/disks/d' is already being used", 400), "throttled", "used"),
         (
             ("CONDITION_NOT_MET", 'Operation denied by custom org policies: ["customConstraints/custom.t4": "No T4."].', 412),
             "organisation-policy",

@@ -507,6 +507,12 @@ def test_the_log_says_on_whose_approval_a_fleet_was_made(call: Call, profile: st
     assert intent["approvals"] == [{"name": "alice@example.com", "signature": "holds"}]
 
 
+def shown_costs(call: Call) -> dict[str, Any]:
+    """What two members cost, when lists show them."""
+    until(lambda: len(json.loads(call("ls", "--rehearse", "--json")[1])) == 2)
+    return dict(json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1]))
+
+
 def test_members_are_listed_and_cost_what_their_profile_costs_to_the_deadline_of_the_group(
     groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], where: str
 ) -> None:
@@ -517,7 +523,7 @@ def test_members_are_listed_and_cost_what_their_profile_costs_to_the_deadline_of
     later = (dt.datetime.fromisoformat(json.loads(record.read_text())["deadline"]) + dt.timedelta(hours=3)).isoformat()
     record.write_text(json.dumps({**json.loads(record.read_text()), "deadline": later}))
     hourly = json.loads(call("fleet", "plan", *words[2:], "--json")[1])["usd_per_hour"] / 2
-    found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+    found = shown_costs(call)
     assert [(row["fleet"], row["deadline"]) for row in found["rows"]] == [("ff", later)] * 2
     assert [row["usd_per_hour"] for row in found["rows"]] == [pytest.approx(hourly, abs=0.001)] * 2
     (total,) = found["sums"]
@@ -533,7 +539,7 @@ def test_members_of_a_fleet_that_was_made_elsewhere_are_summed_up_by_what_the_cl
     until(lambda: groups.count() == 2)
     deadline = json.loads((paths.state_dir() / "fleets" / "ff.json").read_text())["deadline"]
     (paths.state_dir() / "fleets" / "ff.json").unlink()
-    found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+    found = shown_costs(call)
     assert [(row["fleet"], row["owner"], row["deadline"]) for row in found["rows"]] == [("ff", found["rows"][0]["owner"], deadline)] * 2
     assert "@" in found["rows"][0]["owner"]
     assert len({row["id"] for row in found["rows"]}) == 2
@@ -548,7 +554,7 @@ def test_members_without_a_known_price_are_counted_as_such(groups: AwsGroups, ca
     code, _, err = call(*words)
     assert code == 0, err
     until(lambda: groups.count() == 2)
-    found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+    found = shown_costs(call)
     assert [(row["usd_per_hour"], row["cost_usd"], row["to_deadline_usd"]) for row in found["rows"]] == [(None, None, None)] * 2
     assert (found["total"]["machines"], found["total"]["unpriced"]) == (2, 2)
 
