@@ -41,7 +41,9 @@ _RUN_SECONDS: Final = (30, 120 * 24 * 3600)
 # the limit, which may act 30 s late (same page). The timer is for a machine whose limit began anew when Google restarted it.
 _TIMER_AFTER: Final = dt.timedelta(minutes=10)
 _MODELS: Final = {"on-demand": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START"}
-_GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (from memory)
+# Have no virtio network (dstackai/dstack#2585, from Google's page on GPUDirect). One card is enough without GPUDirect: dstack launched
+# A4 so (dstackai/dstack#3100) before it gave it the cards for RDMA (#3142).
+_GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")
 
 
 def label(value: str) -> str:
@@ -129,7 +131,9 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
         "automatic_restart": market == "on-demand",  # GCE restarts no spot machine (same place)
         "provisioning_model": _MODELS[market],
         "instance_termination_action": "DELETE",
-        # A time and not a maxRunDuration: the request stays the same when it is repeated later, and a stop does not prolong it.
+        # A time and not a maxRunDuration: the request stays the same when it is repeated later, and neither a stop nor the wait of a
+        # flex-start machine prolongs it. Google's samples of flex-start have a duration; its document has both, for any model. A duration
+        # could not be set to the deadline once the machine runs: setScheduling is for stopped machines ("in a `TERMINATED` state").
         "termination_time": deadline.astimezone(dt.UTC).isoformat(timespec="seconds"),
     }
 

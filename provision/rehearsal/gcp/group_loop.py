@@ -2,9 +2,11 @@
 
 The states are those of the schema ManagedInstance in Google's document. That a repaired member has its own template unless
 forceUpdateOnRepair is YES: docs.cloud.google.com/compute/docs/instance-groups/about-repair. Whether a group becomes smaller when a member
-reaches its terminationTime is not said; here it does not, and each new try is refused, because its time is over.
+reaches its terminationTime is not said (…/instance-groups/limit-vm-runtime-in-migs), so a setting decides; where it does not, each new try
+is refused, because its time is over.
 """
 
+import datetime as dt
 import secrets
 import string
 import threading
@@ -157,6 +159,10 @@ def _repairs(resource: dict[str, Any], reason: str) -> bool:
 
 def _fail(world: World, resource: dict[str, Any], member: ManagedMember) -> None:
     """A member ended by itself, or somebody else ended it."""
+    limit = templates.properties(world, member.template, member.zone).get("scheduling", {}).get("terminationTime")
+    if limit and world.settings.gce_limit_shrinks and dt.datetime.fromisoformat(limit) <= dt.datetime.now(dt.UTC):
+        member.action, resource["targetSize"] = "DELETING", int(resource["targetSize"]) - 1
+        return
     if _repairs(resource, "defaultActionOnFailure"):
         _recreate(world, resource, member)
     else:

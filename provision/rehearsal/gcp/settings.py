@@ -55,6 +55,8 @@ class GcpSettings(MutableStruct):
     # Whether Cloud Storage looks for storage.objects.delete before it looks at a precondition; its pages do not say it.
     gce_delete_before_match: bool = False
     gce_initial_delay_s: float | None = None  # of the groups' autohealing; None for each group's own
+    # Whether a group becomes smaller by a member that its time limit ended; the page on limits in groups does not say it.
+    gce_limit_shrinks: bool = False
     gce_group_retry_s: float = 5.0  # seconds from a member that a group could not make to its next try
     # name of an instance, or `*` → the HTTP status that it answers health checks with, where there are no hosts; without: no answer
     gce_answers: dict[str, int] = field(default_factory=dict)

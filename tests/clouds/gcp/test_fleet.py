@@ -16,7 +16,7 @@ import yaml
 
 from provision.clouds import base
 from provision.clouds.fleet import FleetOrder, Waves
-from provision.clouds.gcp import firewall, fleet, fleet_requests, store
+from provision.clouds.gcp import firewall, fleet, fleet_requests, requests, store
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.client import client
@@ -27,6 +27,7 @@ from provision.errors import CloudInvalidError, NameTakenError, PermissionRefuse
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT
+from provision.structs import replace
 from tests.clouds.gcp.orders import order
 from tests.embedded import PLAIN
 from tests.rehearsal.gcp.machine import Machine
@@ -195,6 +196,25 @@ def test_asked_twice_it_is_one_fleet(made: Made) -> None:
     assert made.serving(2) == before
     made.ensure(3)
     assert set(made.serving(3)) > set(before)
+
+
+@pytest.mark.parametrize("shrinks", [False, True], ids=["its group keeps its size", "its group becomes smaller"])
+def test_after_its_deadline_a_fleet_has_no_member_and_is_left_over(made: Made, monkeypatch: pytest.MonkeyPatch, *, shrinks: bool) -> None:
+    """Which of both it is, Google does not say; under either nothing runs, and `sweep` finds the rest."""
+    monkeypatch.setattr(requests, "_RUN_SECONDS", (0, 10**6))
+    soon = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=4)
+    made.set(gce_shortest_run_s=0.2, gce_limit_shrinks=shrinks)
+    made.order = replace(made.order, machine=replace(made.order.machine, deadline=soon))
+    made.ensure()
+    cloud = GcpCloud(REGION, made.access)
+    until(lambda: dt.datetime.now(dt.UTC) > soon and cloud.find(made.name) == [])
+    until(lambda: made.view().size == 0 if shrinks else made.view().failures)
+    assert shrinks or "run time must be between" in made.view().failures[0]
+    kinds = {thing.kind for thing in cloud.things(made.name)}  # without a machine: `sweep` takes such a launch for left over
+    assert "instance-group-manager" in kinds
+    assert "instance" not in kinds
+    cloud.remove(cloud.things(made.name), on_step=silent)
+    assert made.left() == []
 
 
 def test_the_name_of_another_fleet_is_taken(made: Made) -> None:
