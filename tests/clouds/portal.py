@@ -46,12 +46,14 @@ class Portal:
         left: how many answers are changed; None for all.
         spares: what the beginning of a request that is left alone matches: its verb, path and body.
         hears: is told each request, with its authorization, and the answer that the cloud gave.
+        instead: gives the body that comes in the place of an answer's; None for its own.
     """
 
     def __init__(self, endpoint: str) -> None:
         self.kind, self.left = "", None if endpoint else 0
         self.spares: Callable[[str], bool] = lambda _: False
         self.hears: Callable[[str, str, Reply], None] = lambda *_: None
+        self.instead: Callable[[Reply], bytes | None] = lambda _: None
         self._to, self._lock = urlsplit(endpoint), threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -101,6 +103,7 @@ class Portal:
                 upstream.close()
                 request = f"{self.command} {self.path} {body.decode(errors='replace')}"
                 portal.hears(request, self.headers.get("Authorization", ""), (status, kind, answer))
+                answer = portal.instead((status, kind, answer)) or answer
                 if portal._due(request):
                     more = {}
                     status, kind, answer = KINDS[portal.kind](status, answer)

@@ -137,12 +137,8 @@ def problem(raw: dict[str, Any], instance_type: str, now: dt.datetime) -> str:
 
 
 def _deprecated(raw: dict[str, Any], now: dt.datetime) -> str:
-    ends = raw.get("DeprecationTime")
-    if not ends:
-        return ""
-    moment = ends if isinstance(ends, dt.datetime) else dt.datetime.fromisoformat(str(ends))
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return f"is deprecated since {moment:%F}" if moment <= now else ""
+    moment = base.parsed_deadline(str(raw.get("DeprecationTime") or ""))
+    return f"is deprecated since {moment:%F}" if moment and moment <= now else ""
 
 
 def _unfit(raw: dict[str, Any], instance_type: str) -> str:

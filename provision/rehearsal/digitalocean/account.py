@@ -74,7 +74,8 @@ def _tag(world: DropletWorld, name: str) -> dict[str, Any]:
     """A tag as the API shows it, with how many resources have it."""
     droplets = len(world.tagged(name))
     volumes = sum(name in volume["tags"] for volume in world.volumes.values())
-    return {"name": name, "resources": {"count": droplets + volumes, "droplets": {"count": droplets}, "volumes": {"count": volumes}}}
+    counts = {"droplets": droplets, "images": 0, "volumes": volumes, "volume_snapshots": 0, "databases": 0}
+    return {"name": name, "resources": {"count": droplets + volumes, **{kind: {"count": count} for kind, count in counts.items()}}}
 
 
 def _own(call: DropletCall) -> str:

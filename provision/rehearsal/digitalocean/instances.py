@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from provision.rehearsal.digitalocean import guests
+from provision.rehearsal.digitalocean import guests, offers
 from provision.rehearsal.digitalocean.refusals import not_found, not_implemented, pending, unprocessable
 from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletState, DropletWorld, Handler
 
@@ -79,14 +79,19 @@ def _act(call: DropletCall) -> Answer:
     act, state = _ACTIONS[kind]
     if state and droplet.shown["status"] != state:
         raise unprocessable(_STATES[state])
-    return 201, {"action": world.begin(droplet, kind, world.settings.do_action_s, lambda: act(world, droplet))}
+    return 201, {"action": _shown(world, world.begin(droplet, kind, world.settings.do_action_s, lambda: act(world, droplet)))}
+
+
+def _shown(world: DropletWorld, action: dict[str, Any]) -> dict[str, Any]:
+    """An action as its GET shows it, with the whole region."""
+    return {**action, "region": offers.region(world, action["region_slug"])}
 
 
 def _action(call: DropletCall) -> Answer:
     action: dict[str, Any] | None = call.world.actions.get(call.path["action_id"])
     if action is None or action["resource_id"] != call.path.get("droplet_id", action["resource_id"]):
         raise not_found()
-    return 200, {"action": action}
+    return 200, {"action": _shown(call.world, action)}
 
 
 HANDLERS: Final[dict[str, Handler]] = {

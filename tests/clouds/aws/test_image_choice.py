@@ -63,6 +63,10 @@ def test_an_image_that_will_be_deprecated_is_no_worse_today() -> None:
     assert problem(image(DeprecationTime="2026-11-23T00:00:00.000Z"), "g4dn.xlarge", NOW) == ""
 
 
+def test_a_date_that_nobody_can_read_is_none() -> None:
+    assert problem(image(DeprecationTime="2020-09-24T13:31:456.000Z"), "g4dn.xlarge", NOW) == ""  # of a recording of cloud-custodian
+
+
 @pytest.mark.parametrize(
     ("instance_type", "mode", "fits"),
     [
