@@ -14,6 +14,7 @@ from provision.clouds.digitalocean import requests
 from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.digitalocean.api import DigitalOceanApi
 from provision.clouds.digitalocean.cloud import DigitalOceanCloud
+from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.render import render
 from provision.render.base import ProfileSubject
@@ -97,6 +98,7 @@ needs_programs = pytest.mark.skipif(not (shutil.which("curl") and shutil.which("
 @pytest.mark.parametrize("case", ["plain", "volume", "hostile"])
 def test_the_runbook_makes_what_up_makes_and_takes_it_away(case: str, tmp_path: Path, ec2: Rehearsal) -> None:
     asked = of(case, given=True)
+    control.ask(ec2, "settings", method="PUT", body={"do_tags_s": 0.0, "do_unseen_s": 0.0})  # who pastes takes longer
     access = DigitalOceanAccess(**ec2.settings("digitalocean"))
     text = render("runbook", asked)["runbook.md"].decode().replace("https://api.digitalocean.com", str(access.endpoint_url))
     hands = Hands(tmp_path, env={"DIGITALOCEAN_TOKEN": str(access.token)})
