@@ -79,3 +79,12 @@ def test_a_line_that_a_killed_process_left_half_does_not_count(tmp_path: Path) -
     path = tmp_path / "t.jsonl"
     path.write_text('{"operation": "a"}\n{"operation": "b", "sta')
     assert read(path) == [{"operation": "a"}]
+
+
+def test_the_console_of_the_questions_is_not_compared() -> None:
+    whole: list[Any] = [{"host_keys": ["ssh-ed25519"]}]
+    none: list[Any] = [{"host_keys": []}]
+    asked = call(step="questions", consoles=whole)
+    assert kinds([call(step="up", consoles=whole), asked], [call(step="up", consoles=whole), call(step="questions", consoles=none)]) == []
+    assert kinds([asked], [call(step="questions", consoles=none)]) == []
+    assert kinds([call(step="up", consoles=whole)], [call(step="up", consoles=none), asked]) == [Kind.CONSOLE]

@@ -91,6 +91,8 @@ class TestAws:
         made = listed(ours, "certificate")
         assert (made["deviations"], list(made["steps"]), made["at_most_usd"]) == (len(found), list(STEPS), 1.69)
         assert "Nothing is left" in done.stdout
+        assert [line[:2] for line in made["steps"]["questions"]["learnt"]] == ["5.", "6.", "4."]
+        assert "IrreversibleInstanceRefresh" in done.stdout
         assert SECRET not in (ours / "transcript.jsonl").read_text()
         assert "(removed: " in (ours / "transcript.jsonl").read_text()
 
@@ -108,7 +110,7 @@ class TestAws:
         assert done.returncode == 0, done.stderr[-3000:]
         assert "was not finished: it goes on" in done.stderr
         calls = [json.loads(line) for line in (ours / "transcript.jsonl").read_text().splitlines()]
-        assert len({identity for call in calls for identity, _ in call["machines"]}) == 1
+        assert len({identity for call in calls if call["step"] == "up" for identity, _ in call["machines"]}) == 1
         assert listed(ours, "certificate")["steps"]["nothing-left"]["things"] == []
 
     def test_what_a_killed_run_left_is_only_removed_if_asked(self, folder: Path, profile: str) -> None:
@@ -133,6 +135,7 @@ def test_the_story_passes_on_gcp_without_a_difference(folder: Path, profile: str
     done = run("gcp", folder, "--profile", profile, "--budget-usd", "3", "--yes")
     assert done.returncode == 0, done.stderr[-3000:]
     assert listed(folder / "gcp", "deviations") == []
+    assert "Debian 13? cloud-init is not there" in done.stdout
 
 
 @pytest.mark.matrix(of=5, turn=2)
