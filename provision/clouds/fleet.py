@@ -34,8 +34,7 @@ class FleetOrder(Struct):
         bucket, prefix: the store; the prefix is empty or ends with a slash.
         digest: SHA-256 of the program that a member runs at its first boot; 0 as its exit code means that it may serve.
         breaker: how many members may fail with it before the group launches no more.
-        longest_s: how long the program may run. A roll on AWS fails after an hour in which no member comes to serve, and a boot and a slow
-            store are in that hour too.
+        longest_s: how long the program may run. A roll on AWS fails after an hour without a new member, and its boot is in that hour.
         trust: whom a member believes, where its program is a signed bundle; it stands in the machine's user data.
         store_key: the key that the store's objects are encrypted with, where it is the account's own; for the policies alone.
     """

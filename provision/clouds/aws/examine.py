@@ -58,7 +58,7 @@ def _questions(api: AwsRegionApi, order: base.Order, find: FindImage) -> dict[st
         "offered": lambda: _offered(api, order),
         "quota": lambda: _quota(api, order),
         "image": lambda: _image(api, order, find),
-        "network": lambda: _network(api, order),
+        **({} if order.subnet else {"network": lambda: _network(api, order)}),  # one that is named the dry run looks at
         "public-access": lambda: _public_access(api, order),
         "dry-run": lambda: _dry_run(api, order, find),
     }
@@ -170,10 +170,7 @@ def _image(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer
 
 
 def _network(api: AwsRegionApi, order: base.Order) -> base.Answer:
-    """Whether the order's subnet is there, or a default VPC with a default subnet in the order's zone."""
-    if order.subnet:
-        subnet = subnet_of(api, order)
-        return base.Answer("network", holds=subnet is not None, said=f"{order.subnet} is in {subnet.zone if subnet else 'no zone'}")
+    """Whether there is a default VPC with a default subnet in the order's zone."""
     with cloud_errors("ec2:DescribeVpcs", api.region):
         vpcs = api.ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
     if not vpcs:
@@ -193,9 +190,8 @@ def _public_access(api: AwsRegionApi, order: base.Order) -> base.Answer:
     said = f"VPC Block Public Access of {api.region} is {mode}"
     if mode == "off" or (mode == "block-ingress" and not order.public_address):  # then NAT gateways still let machines out
         return base.Answer("public-access", holds=True, said=said)
-    excluded = options.get("ExclusionsAllowed") != "not-allowed"
-    unless = ", unless its VPC or subnet is excluded from that" if excluded else ""
-    return base.Answer("public-access", holds=None if excluded else False, said=f"{said}: the machine reaches nothing{unless}")
+    holds, unless = (False, "") if options.get("ExclusionsAllowed") == "not-allowed" else (None, ", unless its VPC or subnet is excluded")
+    return base.Answer("public-access", holds=holds, said=f"{said}: the machine reaches nothing{unless}")
 
 
 def _spot_role(api: AwsRegionApi) -> base.Answer:

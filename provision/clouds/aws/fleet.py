@@ -31,12 +31,11 @@ _TOLD: Final = 5
 _AT_ONCE: Final = 10  # as many connections as the client keeps
 _REACH: Final = (
     "the role is the group's, and some calls cannot be narrowed to one machine: root on a member can say that a neighbour may serve, and "
-    "can stop the launches and the roll of its own group; it cannot write a neighbour's evidence"
+    "can stop the launches, the roll and the scheduled deadline of its own group; it cannot write a neighbour's evidence"
 )
 _UNSEEN: Final = (
-    "`fleet up` and `fleet roll` ask IAM whether the role may do all this. They do not see rights that it loses later, the policies of the "
-    "bucket and its key, or a network without a way to AWS: a member that reaches nothing is replaced every "
-    f"{fleet_requests.HEARTBEAT_S // 60} minutes until the deadline"
+    "`fleet up` and `fleet roll` ask IAM whether the role may do all this. They see no right that it loses later, no policy of a bucket or "
+    f"key, and no network: a member that reaches nothing is replaced every {fleet_requests.HEARTBEAT_S // 60} minutes until the deadline"
 )
 
 
@@ -55,7 +54,7 @@ class AwsFleet:
         """Make the group of an order, its deadline first, and give it its size."""
         fleet_requests.role_of(order.machine)
         stored = self._stored(order)
-        member_role.check(self._api, order)
+        member_role.check(self._api, order, on_step=on_step)
         image = self._images.of(order.machine)
         on_step("putting the members' program into the store")
         self._publish(order, program)
@@ -229,7 +228,7 @@ class AwsFleet:
             RollUnderWayError: AWS takes one refresh at a time, and one to another version is under way.
         """
         name, stored, image = order.machine.name, self._stored(order), self._images.of(order.machine)
-        member_role.check(self._api, order)
+        member_role.check(self._api, order, on_step=on_step)
         has = (self._shown(name) or {}).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
         wanted_of = fleet_requests.reservation(order).get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
         if has.get("CapacityReservationIds") != wanted_of.get("CapacityReservationIds"):

@@ -10,6 +10,7 @@ from typing import Any, Final
 from provision.clouds.aws import fleet_requests
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors
+from provision.clouds.base import Step
 from provision.clouds.fleet import FleetOrder
 from provision.concurrent import at_once
 from provision.errors import PermissionRefusedError
@@ -17,8 +18,10 @@ from provision.errors import PermissionRefusedError
 _MEMBER: Final = "AROAEXAMPLE:i-00000000000000000"
 
 
-def check(api: AwsRegionApi, order: FleetOrder) -> None:
+def check(api: AwsRegionApi, order: FleetOrder, *, on_step: Step) -> None:
     """Raise where IAM says that the members' role lacks a statement of the printed policy.
+
+    A denial for want of what only a real request has, such as the network that it comes through, is told and is none.
 
     Raises:
         PermissionRefusedError: it does, or these credentials may not ask.
@@ -32,14 +35,20 @@ def check(api: AwsRegionApi, order: FleetOrder) -> None:
 
     def lacking(pair: tuple[dict[str, Any], str]) -> set[str]:
         (statement, resource), (role,) = pair, roles
-        rows = _simulated(iam, api.region, role["Arn"], statement, resource)
-        return {row["EvalActionName"] for row in rows if row["EvalDecision"] != "allowed"}
+        denied = [row for row in _simulated(iam, api.region, role["Arn"], statement, resource) if row["EvalDecision"] != "allowed"]
+        for row, keys in [(row, _missing(row)) for row in denied if _missing(row)]:
+            on_step(f"IAM cannot say whether the members may {row['EvalActionName']}: that depends on {', '.join(keys)}")
+        return {row["EvalActionName"] for row in denied if not _missing(row)}
 
     with cloud_errors("iam:SimulatePrincipalPolicy", api.region):
         found = at_once(lacking, pairs) if roles else [set(statement["Action"]) for statement, _ in pairs]
     if missing := sorted(set().union(*found)):
         msg = f"the members' role {given.role_name} may not {', '.join(missing)}: none could serve, or stop its group"
         raise PermissionRefusedError(msg, hint="give the role the policy that `gpuprov fleet plan` prints; then run this again")
+
+
+def _missing(row: dict[str, Any]) -> list[str]:
+    return sorted({key for each in (row, *row.get("ResourceSpecificResults", ())) for key in each.get("MissingContextValues", ())})
 
 
 def _simulated(iam: Any, region: str, role: str, statement: dict[str, Any], resource: str) -> list[dict[str, Any]]:

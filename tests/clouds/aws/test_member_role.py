@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from provision.clouds.aws import fleet
+from provision.clouds.aws import fleet, member_role
 from provision.clouds.fleet import Waves
 from provision.errors import PermissionRefusedError
 from provision.rehearsal import control
 from provision.structs import replace
+from tests.clouds.aws.scripted import ScriptedApi
 from tests.clouds.aws.test_fleet import PROGRAM, REGION, Made, made, silent
 
 __all__ = ["made"]
@@ -77,3 +78,18 @@ def test_the_plan_says_what_that_does_not_see(made: Made) -> None:
     said = " ".join(fleet.plan(made.order, REGION).limits)
     assert "until the deadline" in said
     assert "60 minutes" in said
+
+
+def test_a_denial_that_depends_on_the_real_request_is_said_and_stops_nothing(made: Made) -> None:
+    """Such as a policy that asks for the network that a request comes through, which a simulation does not know."""
+    role = {"RoleName": "gpu-node", "Arn": "arn:aws:iam::123456789012:role/gpu-node"}
+    profile = [{"InstanceProfile": {"Roles": [role]}}]
+    denied = {"EvalActionName": "s3:GetObject", "EvalDecision": "explicitDeny"}
+    for row in ({"MissingContextValues": ["aws:SourceVpce"]}, {"ResourceSpecificResults": [{"MissingContextValues": ["aws:SourceVpce"]}]}):
+        said: list[str] = []
+        scripted = ScriptedApi(get_instance_profile=profile, simulate_principal_policy=[{"EvaluationResults": [{**denied, **row}]}])
+        member_role.check(scripted, made.order, on_step=said.append)
+        assert "s3:GetObject: that depends on aws:SourceVpce" in said[0]
+    scripted = ScriptedApi(get_instance_profile=profile, simulate_principal_policy=[{"EvaluationResults": [denied]}])
+    with pytest.raises(PermissionRefusedError):
+        member_role.check(scripted, made.order, on_step=silent)
