@@ -508,9 +508,13 @@ def test_the_log_says_on_whose_approval_a_fleet_was_made(call: Call, profile: st
 
 
 def shown_costs(call: Call) -> dict[str, Any]:
-    """What two members cost, when lists show them."""
-    until(lambda: len(json.loads(call("ls", "--rehearse", "--json")[1])) == 2)
-    return dict(json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1]))
+    """What the members cost, when lists show them."""
+
+    def shown() -> dict[str, Any] | None:
+        found: dict[str, Any] = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+        return found if len(found["rows"]) == 2 else None
+
+    return until(shown) or {}
 
 
 def test_members_are_listed_and_cost_what_their_profile_costs_to_the_deadline_of_the_group(
