@@ -420,3 +420,22 @@ def test_a_token_that_came_with_other_parameters_gives_its_machine(launcher: Lau
     fault(ec2, kind="error", action="None")
     down(launcher, "mismatch")
     assert everything(access, "mismatch") == []
+
+
+@pytest.mark.parametrize("state", [{"no_default_vpc": [HK]}, {"account_state": {HK: "PendingVerification"}}])
+def test_a_region_that_refuses_the_account_is_passed_over_and_nothing_is_left_there(
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess, state: dict[str, Any]
+) -> None:
+    settings(ec2, **state)
+    instance, attempts = ensure(launcher, "elsewhere")
+    assert (attempts[0].region, instance.region, attempts[-1].outcome) == (HK, SG, "launched")
+    assert [thing for thing in everything(access, "elsewhere") if thing.startswith("i-")] == [instance.id]
+    down(launcher, "elsewhere")
+
+
+@pytest.mark.parametrize("code", ["OptInRequired", "Blocked"])
+def test_an_account_that_is_refused_everywhere_ends_a_launch_with_awss_own_words(launcher: Launcher, ec2: Rehearsal, code: str) -> None:
+    settings(ec2, account_state=dict.fromkeys((HK, SG), code))
+    with pytest.raises(AccountRefusedError, match=code):
+        ensure(launcher, "blocked")
+    settings(ec2, account_state={})

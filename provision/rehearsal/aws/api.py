@@ -24,6 +24,7 @@ from provision.rehearsal.aws import (
     metadata,
     permissions,
     pricelist,
+    refusals,
     service_roles,
     signatures,
 )
@@ -63,7 +64,8 @@ class AwsApi:
             fault = fault or self._unsigned(environ, body)
             if fault is None and call.service == "s3" and key_id == OWNERS_KEY:
                 buckets.ensure(call, self._settings.missing)
-            fault = fault or buckets.moved(call) or self._refusal(call, key_id) or late.refusal(call, self._settings)
+            fault = fault or buckets.moved(call) or self._refusal(call, key_id)
+            fault = fault or refusals.refusal(call, self._settings) or late.refusal(call, self._settings)
             holder = self._metadata.holder(key_id) if call.action == "GetCallerIdentity" else None
             if fault is None and holder:
                 return _identified(metadata.identity(*holder), log)(environ, start)

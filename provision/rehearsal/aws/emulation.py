@@ -21,6 +21,7 @@ from provision.rehearsal.aws import (
     networks,
     offers,
     quota,
+    shown,
     spot,
     templates,
     world,
@@ -40,6 +41,7 @@ class AwsEmulation:
         self._park = park
         launch.patch(self.settings, park)
         instances.patch(self.settings, park)
+        shown.patch(self.settings)
         networks.patch(self.settings)
         offers.patch(self.settings)
         images.patch(self.settings)

@@ -4,6 +4,7 @@ Launches are in `launch`, spot requests in `spot`.
 """
 
 import base64
+import copy
 import datetime as dt
 import time
 from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ from provision.rehearsal.hosts import HostPark
 
 _CONSOLE_BYTES: Final = 65_536
 _PENDING_S: Final = 0.02
+_OVER: Final = {"terminated", "shutting-down"}
 
 
 def patch(settings: AwsSettings, park: HostPark | None) -> None:
@@ -111,12 +113,31 @@ def _has_ended(instance: Any, before: float) -> bool:
     return bool(instance.__dict__.get("_ended", before) < before)
 
 
+def _refuse_ended(instances: Iterable[Instance], done: str) -> None:
+    """The words: https://github.com/canonical/ubuntu-pro-client/pull/1697; of those that ended: cloud-custodian/cloud-custodian#3143."""
+    for instance in instances:
+        if instance.state in _OVER or (done == "started" and instance.state == "stopping"):
+            refuse("IncorrectInstanceState", f"The instance '{instance.id}' is not in a state from which it can be {done}.")
+
+
 def _refuse_one_time(instances: Iterable[Instance]) -> None:
     """EC2 stops only spot machines of persistent requests (cloud-custodian/cloud-custodian#8003); gpuprov's are one-time."""
+    _refuse_ended(instances, "stopped")
     for instance in instances:
         if instance.lifecycle == "spot":
             words = f"You can't stop the Spot Instance '{instance.id}' because it is associated with a one-time Spot Instance request."
             refuse("UnsupportedOperation", words)
+
+
+def _refuse_protected(instances: Iterable[Instance]) -> None:
+    """End what is in other zones than those that are protected, and refuse: API_TerminateInstances says so, with an example."""
+    zones = {instance.placement.zone: instance for instance in instances if instance.disable_api_termination}
+    others = [instance.id for instance in instances if instance.placement.zone not in zones]
+    for kept in list(zones.values())[:1]:
+        if others:
+            kept.ec2_backend.terminate_instances(others)
+        words = f"The instance '{kept.id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+        refuse("OperationNotPermitted", words)
 
 
 def _patch_power(park: HostPark | None) -> None:
@@ -127,7 +148,7 @@ def _patch_power(park: HostPark | None) -> None:
 
         def change(self: Any, instance_ids: list[str]) -> Any:
             check(self.get_multi_instances_by_id(instance_ids))
-            alive = {i.id for i in self.get_multi_instances_by_id(instance_ids) if i.state not in {"terminated", "shutting-down"}}
+            alive = {i.id for i in self.get_multi_instances_by_id(instance_ids) if i.state not in _OVER}
             answer = original(self, instance_ids)
             for instance in self.get_multi_instances_by_id(instance_ids):
                 if instance.id in alive:
@@ -146,11 +167,35 @@ def _patch_power(park: HostPark | None) -> None:
             park.stop(instance.id)
         set_address(instance, None)  # EC2 takes the public address back, and gives another at the next start
 
-    follow("start_instances", start)
+    _patch_start(start)
     follow("stop_instances", stop, _refuse_one_time)
+    follow("terminate_instances", lambda instance: park.destroy(instance.id) if park else None, _refuse_protected)
     if park:
         follow("reboot_instances", lambda instance: park.reboot(instance.id))
-        follow("terminate_instances", lambda instance: park.destroy(instance.id))
+
+
+def _patch_start(act: Callable[[Instance], None]) -> None:
+    """Start what is stopped; one that runs stays as it is, and the answer says that (https://github.com/stackshy/cloudemu/pull/153)."""
+    begin = InstanceBackend.start_instances
+
+    @method_of(InstanceBackend)
+    def start_instances(self: Any, instance_ids: list[str]) -> Any:
+        there = self.get_multi_instances_by_id(instance_ids)
+        _refuse_ended(there, "started")
+        begun = begin(self, [i.id for i in there if i.state == "stopped"])
+        for instance, _ in begun:
+            act(instance)
+        return [*begun, *((i, copy.copy(i.instance_state)) for i in there if i not in [started for started, _ in begun])]
+
+    def answer(self: Any) -> ActionResult:
+        self.error_on_dryrun()
+        rows = [
+            {"InstanceId": instance.id, "CurrentState": instance.instance_state, "PreviousState": before}
+            for instance, before in self.ec2_backend.start_instances(self._get_param("InstanceIds", []))
+        ]
+        return ActionResult({"StartingInstances": rows})
+
+    InstanceResponse.start_instances = answer
 
 
 def ended_by_itself(park: HostPark, instance_id: str) -> None:

@@ -81,6 +81,7 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
             if token not in _NO_TOKEN:
                 launches[region, token] = (digest, reservation)
             for instance in reservation.instances:
+                instance.reserved = reserved
                 instance.private = card.get("AssociatePublicIpAddress") is False
                 _begin(self, instance, params, settings, park)
         return reservation
@@ -121,6 +122,8 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
     instance.launched = time.monotonic()
     late.born(instance.id)
+    response = getattr(_counts, "response", None)
+    instance.disable_api_termination = bool(response and response._get_bool_param("DisableApiTermination", if_none=False))  # noqa: SLF001
     show_state(instance, "pending", 0, settings.pending_s)
     if params.get("iam_instance_profile_name"):  # moto gives it to the first one alone, and again at each repetition
         backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])

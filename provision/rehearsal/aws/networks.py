@@ -1,7 +1,6 @@
 """Key pairs, security groups and default VPCs of the embedded EC2, where moto is laxer than EC2, and Block Public Access of its VPCs.
 
-The fields of the last are those of botocore's model. A region without a default VPC refuses what names none with VPCIdNotSpecified:
-docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
+The fields of the last are those of botocore's model. What a region without a default VPC refuses is in refusals.py.
 """
 
 import threading
@@ -29,8 +28,6 @@ def patch(settings: AwsSettings) -> None:
 
     @method_of(SecurityGroupBackend)
     def create_security_group(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.region_name in settings.no_default_vpc and not (kwargs.get("vpc_id") or args[2:3]):
-            refuse("VPCIdNotSpecified", "No default VPC for this user")
         with lock:  # moto looks for the name and then makes the group, so that two requests at once would both make one
             group = create_group(self, *args, **kwargs)
         if group.name != "default":  # which comes with its network

@@ -26,6 +26,9 @@ class AwsSettings(MutableStruct):
     # zone → instances that it still has room for, counted down by launches; a zone without an entry has no end of them
     zone_capacity: dict[str, int] = field(default_factory=dict)
     not_opted_in: list[str] = field(default_factory=list)  # regions that the account has not enabled: they refuse its credentials
+    # region → the code with which the account's state refuses there: OptInRequired, PendingVerification or Blocked
+    account_state: dict[str, str] = field(default_factory=dict)
+    no_default_vpc: list[str] = field(default_factory=list)  # regions whose default VPC somebody has deleted
     # instance id → events of its status, with Code, Description and, as ISO 8601, NotBefore
     events: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     # instance id → the code of its spot request's status, such as `marked-for-termination`
@@ -61,7 +64,6 @@ class AwsSettings(MutableStruct):
     # keys of KMS, as requests name them, whose own policies let the role of Auto Scaling use them; its groups can use no other
     group_keys: list[str] = field(default_factory=list)
     bucket_keys: dict[str, str] = field(default_factory=dict)  # bucket → the ARN of the key of KMS that its objects are encrypted with
-    no_default_vpc: list[str] = field(default_factory=list)  # regions that have none
     block_public_access: dict[str, str] = field(default_factory=dict)  # region → InternetGatewayBlockMode; without an entry `off`
     exclusions_allowed: str = "allowed"  # ExclusionsAllowed of Block Public Access, `allowed` or `not-allowed`
     # the services whose service-linked role the account has, such as spot.amazonaws.com; None: of all of them
