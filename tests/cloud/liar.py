@@ -91,8 +91,8 @@ def lies() -> list[Lie]:
         Lie(
             Kind.FIELD_NEW,
             "DescribeInstances",
-            "Reservations[].Instances[].CurrentInstanceBootMode",
-            replaced("<instanceType>", "<currentInstanceBootMode>uefi</currentInstanceBootMode><instanceType>"),
+            "Reservations[].Instances[].TpmSupport",
+            replaced("<instanceType>", "<tpmSupport>v2.0</tpmSupport><instanceType>"),
         ),
         Lie(Kind.TAG_MISSING, "DescribeInstances", "Tags[cloud-test]", without_tag("cloud-test"), times=None),
         Lie(Kind.WORD, "DescribeInstances", "Ebs.Status", replaced("<status>attached</status>", "<status>busy</status>")),
