@@ -10,6 +10,7 @@ from typing import Any, Final
 from moto.core.responses import ActionResult
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
 from provision.rehearsal.aws import images
@@ -74,11 +75,18 @@ def _shown(instance: Any, settings: AwsSettings) -> _Shown:
         "capacity_reservation_specification": target,
         "cpu_options": {"CoreCount": cpus.get("DefaultCores"), "ThreadsPerCore": cpus.get("DefaultThreadsPerCore")},
         "placement": placed,
-        "state_reason": instance.state_reason if instance.state_reason and instance.state_reason.code else None,
+        "state_reason": _reason(instance),
         "usage_operation_update_time": instance.launch_time,
     }
     disks = [{**each, "Ebs": _with_card(each["Ebs"])} for each in instance.block_device_mappings]
     return _Shown(instance, fields | ({"block_device_mappings": disks} if instance.state != "terminated" else _LOST))
+
+
+def _reason(instance: Any) -> Any:
+    """Why it is in its state; of one that is not yet running, the answers that cloud-custodian recorded have `pending`."""
+    if instance.state == "pending":
+        return StateReason("pending", "pending")
+    return instance.state_reason if instance.state_reason and instance.state_reason.code else None
 
 
 def _with_card(disk: Any) -> Any:
