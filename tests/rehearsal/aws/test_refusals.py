@@ -86,7 +86,8 @@ def test_the_state_of_an_account_refuses_in_its_region(ec2: Rehearsal, aws: Any,
 
 
 def test_a_region_without_a_default_vpc_needs_one_that_is_named(ec2: Rehearsal, aws: Any, image: str) -> None:
-    subnet = aws.describe_subnets()["Subnets"][0]
+    vpc = aws.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    subnet = aws.create_subnet(VpcId=vpc, CidrBlock="10.9.0.0/24")["Subnet"]
     control.ask(ec2, "settings", method="PUT", body={"no_default_vpc": [HK]})
     make = partial(aws.create_security_group, GroupName="no-default", Description="x")
     assert (refused(make), refused(run, aws, image)) == ("VPCIdNotSpecified", "VPCIdNotSpecified")
