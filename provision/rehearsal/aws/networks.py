@@ -65,7 +65,7 @@ def _patch_vpcs(settings: AwsSettings) -> None:
     @method_of(SubnetBackend)
     def describe_subnets(self: Any, *args: Any, **kwargs: Any) -> Any:
         none = self.region_name in settings.no_default_vpc
-        return [each for each in describe_all_subnets(self, *args, **kwargs) if not (none and each.default_for_az == "true")]
+        return [each for each in describe_all_subnets(self, *args, **kwargs) if not (none and str(each.default_for_az).lower() == "true")]
 
     @method_of(VPCs)
     def describe_vpc_block_public_access_options(self: Any) -> ActionResult:
