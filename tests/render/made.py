@@ -12,7 +12,7 @@ from provision.rehearsal.control import Rehearsal
 
 # What EC2 makes up for each machine; what a client's own bookkeeping adds.
 _OWN = re.compile(
-    r"Id$|Time$|Arn$|Dns|PrivateIpAddress|PublicIp|MacAddress|ClientToken|Description|\.State\.|^State|Reservation|KmsKey|AttachmentId|GroupName"
+    r"Id$|Time$|Arn$|Dns|PrivateIpAddress|PublicIp|MacAddress|ClientToken|Description|\.State(Reason)?\.|^State|Reservation|KmsKey|AttachmentId|GroupName"
 )
 _FOREIGN = re.compile(r"tag:aws:")
 

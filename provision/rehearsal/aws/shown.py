@@ -1,7 +1,8 @@
 """An instance as RunInstances and DescribeInstances show it: the fields that EC2 has and moto does not, and those that an ended one loses.
 
 The fields, their values and defaults: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html and the types that it links, and
-botocore's model of EC2. That an ended instance has no network any more: the same page says "in which the instance is running" of each.
+botocore's model of EC2. That an ended instance has no network any more: the same page says "in which the instance is running" of
+its subnet and VPC.
 """
 
 import copy
