@@ -59,7 +59,7 @@ def test_every_command_with_each_of_its_options_and_arguments(site: Path) -> Non
         listed = {word for row in rows for word in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", row)}
         options = {o for p in command.params if isinstance(p, click.Option) and not p.hidden for o in (*p.opts, *p.secondary_opts)}
         assert listed >= options, name
-        assert listed - options <= {"--help", "-h", "--color"}, name
+        assert listed - options <= {"--help", "-h", "--color", "-v", "--verbose"}, name
         arguments = [p for p in command.params if isinstance(p, click.Argument)]
         assert len(rows) - len([row for row in rows if re.match(r"--?\w", row)]) == len(arguments), name
         assert all(row.strip() for row in rows), name

@@ -144,8 +144,9 @@ class GcpGroups:
         return len(self._templates())
 
     def source_images(self) -> set[str]:
-        """What the group's versions start their boot disks from."""
+        """What the group's versions start their boot disks from, when lists show them."""
         used = {version.instance_template.rsplit("/", 1)[-1] for version in self.all()[0].versions}
+        until(lambda: used <= {template.name for template in self._templates()})
         return {t.properties.disks[0].initialize_params.source_image for t in self._templates() if t.name in used}
 
     def rolls(self) -> int:
