@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from provision import clouds
 from provision.clouds import base
 from provision.clouds.base import TokenSpentError
+from provision.clouds.polling import poll
 from provision.errors import CloudError, NameTakenError, ProfileMismatchError, ShortageError
 from provision.host.hostkeys import fresh_private_key
 from provision.launch import place
@@ -62,7 +63,7 @@ class Launcher(MutableStruct):
             place.check_any(request.plan, options)
         ours = Ours(self.connect, self.on_step, self.patience)
         where = {(o.cloud, o.region) for o in options if not o.refusal} | (record.regions if record else set())
-        instances = ours.look(request.name, where, record.regions if record else ())
+        instances = self._look(request.name, where, record, ours)
         launch_id = self._launched_here(request.name, record, instances)
         mine = [instance for instance in instances if instance.launch_id == launch_id]
         others = [instance for instance in instances if instance.launch_id != launch_id]
@@ -87,6 +88,23 @@ class Launcher(MutableStruct):
             raise self._explained(error, work, where) from error
         self._confirm(work, where)
         return sorted(work.instances, key=lambda i: (len(i.name), i.name))
+
+    def _look(self, name: str, where: set[tuple[str, str]], record: Record | None, ours: Ours) -> list[base.Instance]:
+        """The living machines of that name. Where a list shows a part of those that are confirmed, the rest of them is waited for."""
+
+        def ask() -> list[base.Instance]:
+            return ours.look(name, where, record.regions if record else ())
+
+        instances = ask()
+        hidden = {machine.id for machine in record.machines} - {i.id for i in instances} if record else set()
+        if record is None or not hidden or len(hidden) == len(record.machines):
+            return instances
+        alive = _alive(record, ours)
+        awaited = {each for each in hidden if alive.get(each, record.young)}
+        if awaited:
+            self.on_step(f"not in sight yet, waiting up to {self.patience.shown_s:.0f} s: {', '.join(sorted(awaited))}")
+            instances = poll(ask, lambda found: awaited <= {i.id for i in found}, timeout_s=self.patience.shown_s)
+        return instances
 
     def _launched_here(self, name: str, record: Record | None, instances: Sequence[base.Instance]) -> str:
         """The id of the launch to continue: the record's, or where the record is lost the oldest one that was made from here."""
@@ -121,7 +139,7 @@ class Launcher(MutableStruct):
             request.count,
             request.minimum,
         )
-        if same_request and (not record.machines or (record.young and not _ended(record, ours))):
+        if same_request and (not record.machines or (record.young and all(_alive(record, ours).values()))):
             return record  # cut off before the machines were confirmed, or they are confirmed and not visible yet
         ours.clear(record, record.regions)  # ended since, or another request: a new launch under a new id
         return self._fresh(request)
@@ -208,12 +226,12 @@ class Launcher(MutableStruct):
         )
 
 
-def _ended(record: Record, ours: Ours) -> bool:
-    """Whether a cloud lists machines of the record as ended."""
-    ids = {machine.id for machine in record.machines}
+def _alive(record: Record, ours: Ours) -> dict[str, bool]:
+    """Of each machine of the record that a cloud lists, by its id, whether it is there or has ended."""
     answers = ours.everywhere(record.regions, lambda handle: handle.things(record.name, ours.known(record, handle)))
     listing = [thing for answer in answers.values() if not isinstance(answer, CloudError) for thing in answer]
-    return any(thing.id in ids and not thing.alive for thing in listing)
+    ids = {machine.id for machine in record.machines}
+    return {thing.id: thing.alive for thing in listing if thing.id in ids}
 
 
 def _compare(request: LaunchRequest, oldest: base.Instance) -> None:

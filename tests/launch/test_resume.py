@@ -165,6 +165,62 @@ def test_machines_that_are_old_and_not_seen_have_ended(memory: Memory, launcher:
     assert [order.launch_id == before.launch_id for order in orders(memory)] == [False]
 
 
+# --- machines of which a list shows a part ------------------------------------------------------------------------------
+
+
+def three(memory: Memory, launcher: Launcher, *, age: dt.timedelta = dt.timedelta(0)) -> list[base.Instance]:
+    """A launch of three machines, with the first of them not in the cloud's list."""
+    memory[HERE].launches = [[member(n, count=3) for n in (1, 2, 3)]]
+    launcher.ensure(LaunchRequest(ONE, "key", count=3, minimum=3))
+    launcher.journal.put(replace(record(launcher), created_at=(dt.datetime.now(dt.UTC) - age).isoformat()))
+    every = [member(n, count=3, launch_id=record(launcher).launch_id) for n in (1, 2, 3)]
+    memory[HERE].machines = every[1:]
+    memory[HERE].asked.clear()
+    return every
+
+
+@pytest.mark.parametrize(
+    ("age", "listed"), [(dt.timedelta(0), False), (dt.timedelta(0), True), (dt.timedelta(days=2), True)], ids=["young", "listed", "old"]
+)
+def test_machines_of_which_a_list_shows_a_part_are_waited_for(
+    memory: Memory,
+    launcher: Launcher,
+    age: dt.timedelta,
+    listed: bool,  # noqa: FBT001
+) -> None:
+    """Another machine in the place of one that is not shown yet would be one too many."""
+    every = three(memory, launcher, age=age)
+    memory[HERE].left = [thing("instance", "t4-train", id="i-1", launch_id=every[0].launch_id)] if listed else []
+    find, looks = memory[HERE].find, []
+
+    def late(name: str | None = None) -> list[base.Instance]:
+        looks.append(name)
+        memory[HERE].machines = every[1:] if len(looks) < 3 else every
+        return find(name)
+
+    memory[HERE].find = late  # type: ignore[method-assign]
+    patient = replace(launcher, patience=replace(launcher.patience, shown_s=30.0))
+    assert [each.id for each in patient.ensure(LaunchRequest(ONE, "key", count=3, minimum=3))] == ["i-1", "i-2", "i-3"]
+    assert orders(memory) == []
+    assert "not in sight yet, waiting up to 30 s: i-1" in memory.said
+
+
+@pytest.mark.parametrize(("age", "ended"), [(dt.timedelta(0), True), (dt.timedelta(minutes=11), True), (dt.timedelta(minutes=11), False)])
+def test_a_machine_of_several_that_has_ended_is_replaced_at_once(
+    memory: Memory,
+    launcher: Launcher,
+    age: dt.timedelta,
+    ended: bool,  # noqa: FBT001
+) -> None:
+    every = three(memory, launcher, age=age)
+    memory[HERE].left = [thing("instance", "t4-train", id="i-1", launch_id=every[0].launch_id, alive=False)] if ended else []
+    memory[HERE].launches = [[member(4, count=3, launch_id=every[0].launch_id)]]
+    patient = replace(launcher, patience=replace(launcher.patience, shown_s=30.0))
+    assert [each.id for each in patient.ensure(LaunchRequest(ONE, "key", count=3, minimum=3))] == ["i-2", "i-3", "i-4"]
+    assert [(order.first, order.count) for order in orders(memory)] == [(4, 1)]
+    assert not any("in sight" in each for each in memory.said)
+
+
 # --- what an earlier run wrote down -------------------------------------------------------------------------------------
 
 
