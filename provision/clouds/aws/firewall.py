@@ -100,7 +100,10 @@ def _group(api: AwsRegionApi, order: base.Order, made: dict[str, str]) -> str:
     def of_name() -> list[dict[str, Any]]:
         return [g for g in groups_named(api, order.name) if not subnet or g["VpcId"] == subnet.vpc]
 
-    groups = poll_ec2(of_name, bool, timeout_s=UNSEEN_S)  # a call whose reply was lost may have made it a moment ago
+    def is_enough(groups: list[dict[str, Any]]) -> bool:
+        return any(launch_of(g) == order.launch_id for g in groups) or (bool(groups) and all(_names_its_owner(g) for g in groups))
+
+    groups = poll_ec2(of_name, is_enough, timeout_s=UNSEEN_S)  # a call whose reply was lost may have made it a moment ago
     ours = [g for g in groups if launch_of(g) == order.launch_id]
     if ours:
         return str(ours[0]["GroupId"])
@@ -124,6 +127,11 @@ def launch_of(group: dict[str, Any]) -> str:
     """The launch that a group was made for, by its description, which EC2 shows at once, or by its tags; empty for one that is not ours."""
     described = _DESCRIBED.fullmatch(str(group.get("Description", "")))
     return described[1] if described else tags_of(group).get(base.LAUNCH_TAG, "")
+
+
+def _names_its_owner(group: dict[str, Any]) -> bool:
+    """Whether the tags of a group are shown, which come after its description; one that is not ours has no owner's."""
+    return not launch_of(group) or base.OWNER_TAG in tags_of(group)
 
 
 def _groups(api: AwsRegionApi, by: dict[str, Any]) -> list[dict[str, Any]]:

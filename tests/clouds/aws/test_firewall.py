@@ -164,13 +164,24 @@ def test_a_group_of_that_name_that_somebody_else_made_is_neither_used_nor_change
     ],
     ids=["tags", "description", "both"],
 )
-def test_the_group_of_another_launch_says_whose_the_name_is(subnet: str, more: dict[str, Any], tags: dict[str, str]) -> None:
+def test_the_group_of_another_launch_says_whose_the_name_is(
+    monkeypatch: pytest.MonkeyPatch, subnet: str, more: dict[str, Any], tags: dict[str, str]
+) -> None:
+    still(monkeypatch)
     shown: dict[str, list[Any]] = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": [{**THEIRS, **more}]}]}
     api = ScriptedApi(create_security_group=[DUPLICATE], **shown)
     with pytest.raises(NameTakenError) as caught:
         firewall.ensure_group(api, order(subnet=subnet))
     assert caught.value.message == taken("train", "security group sg-theirs in us-east-1", tags).message
     assert "once:authorize_security_group_ingress" not in api.methods()
+
+
+def test_whose_the_name_is_stands_in_tags_that_come_after_the_group() -> None:
+    early = {**THEIRS, "Description": "gpuprov train: SSH, launch beef", "Tags": []}
+    late = {**early, "Tags": [{"Key": base.OWNER_TAG, "Value": "her@example.org"}]}
+    shown: list[Any] = [{"SecurityGroups": [early]}, {"SecurityGroups": [late]}]
+    with pytest.raises(NameTakenError, match="launch beef of her@example"):
+        firewall.ensure_group(ScriptedApi(create_security_group=[DUPLICATE], describe_security_groups=shown), order())
 
 
 @pytest.mark.parametrize(("groups", "subnet"), [([], ""), ([], "subnet-1"), ([{**OURS, "VpcId": "vpc-2"}], "subnet-1")])
