@@ -12,7 +12,7 @@ from provision.clouds import CLOUDS
 from provision.clouds.fleet import BREAKER, FleetPlan, Waves
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.launch.journal import check_name
-from provision.report.base import inert
+from provision.report.base import counted, inert
 from provision.review.approval import admit_program
 from provision.review.where import Organisation
 from provision.structs import asdict, replace
@@ -172,8 +172,7 @@ def up_command(**given: Any) -> None:
 
 def _failure_line(row: MemberFailures) -> str:
     place = f" {row.place}" if row.place else ""
-    count = f"{row.members} member{'s' if row.members > 1 else ''}"
-    return f"{count} with program {row.program[:12]} failed{place}: {row.why} (last {row.last}, {row.at})"
+    return f"{counted(row.members, 'member')} with program {row.program[:12]} failed{place}: {row.why} (last {row.last}, {row.at})"
 
 
 @command.command("status")

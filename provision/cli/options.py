@@ -206,8 +206,12 @@ def report_text(*reports: "Report", strict: bool, everything: bool = False) -> s
     """The reports as text for standard output, as wide as the terminal is; `everything` lists every check."""
     from provision.report import text  # noqa: PLC0415 - only few commands print a report
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return text.render(*reports, strict=strict, styled=styled, width=width, everything=everything)
+    return text.render(*reports, strict=strict, styled=styled, width=width(), everything=everything)
+
+
+def width() -> int | None:
+    """Of the terminal in columns, where standard output is one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_json(data: Any) -> None:

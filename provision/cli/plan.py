@@ -17,7 +17,7 @@ from provision.launch.place import options as places
 from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.profile import load
 from provision.profile.exact import refuse_vanished
-from provision.report.plan import as_dict, as_text
+from provision.report.plan import Shown, as_dict, as_text
 from provision.review.where import Organisation
 from provision.structs import asdict
 from provision.workflow.session import ProfileSource, Session
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 @click.option("--name", metavar="NAME", help="The name of the instance.  [default: the profile's name]")
 @click.option("--ask", is_flag=True, help="Ask the clouds about each place: enabled, offered, quota, image, and a dry run.")
 @click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")
+@click.option("--prices", is_flag=True, help="Also show what each price is made of, and where it was read.")
+@click.option("--permissions", is_flag=True, help="Also list what whoever launches must be allowed.")
+@click.option("--calls", is_flag=True, help="Also list the calls that a launch makes, in their order.")
 @options.cheapest
 @options.organisation_rules
 @options.as_json
@@ -43,11 +46,14 @@ def command(
     name: str | None,
     ask: bool,
     rehearse: bool,
+    prices: bool,
+    permissions: bool,
+    calls: bool,
     cheapest: bool,
     organisation: Organisation,
     as_json: bool,
 ) -> None:
-    """Show what `up` would do: the places, prices, permissions and doors. Nothing is launched.
+    """Show whether a profile can be launched: where, at what price, and what it opens. Nothing is launched.
 
     No cloud is contacted unless --ask is given. If nothing can be launched, the exit code is 2, and the nearest edit is shown;
     it is 2 as well where a rule of --policy is broken, 1 where an answer to --ask is no, and else 3 where a question has no answer.
@@ -57,24 +63,29 @@ def command(
     refuse_vanished(source.lock)
     rules, violations = _judged(organisation, source) if organisation.policy else (None, [])
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source), cheapest=cheapest)
-    answers = _asked(planned, rehearsal=rehearse) if ask else {}
-    held = {answer.holds for each in answers.values() for answer in each}
+    answers = _asked(planned, rehearsal=rehearse) if ask else None
+    held = {answer.holds for each in (answers or {}).values() for answer in each}
     code = EXIT_USAGE if violations else EXIT_FAILED_CHECK if False in held else EXIT_UNKNOWN if None in held else EXIT_OK
     if as_json:
         data = [asdict(violation) for violation in violations] if rules else None
-        ctx.obj["beside"] = {**as_dict(planned, answers), "violations": data}
+        ctx.obj["beside"] = {**as_dict(planned, source.path, answers), "violations": data}
         check_any(planned, places(planned))
         options.print_json(ctx.obj["beside"])
         ctx.exit(code)
     demand = rules.policy.signatures if rules else None
-    text = as_text(
-        planned,
-        answers,
+    shown = Shown(
+        asked_as=profile,
+        origin=load.origin(source.path),
+        answers=answers,
         signatures=demand.required if demand else None,
         rules=rules.policy.name if rules else "",
-        violations=[str(violation) for violation in violations],
+        violations=tuple(str(violation) for violation in violations),
+        prices=prices,
+        permissions=permissions,
+        calls=calls,
+        width=options.width(),
     )
-    echo(text)
+    echo(as_text(planned, shown))
     check_any(planned, places(planned))
     ctx.exit(code)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from provision import paths
 from provision.catalog.gpu_models import GPU_MODELS
 from provision.cli import echo, options
 from provision.clouds import CLOUDS, machines
@@ -164,12 +165,19 @@ def _print_new(path: Path, made: new.NewProfile, *, as_json: bool) -> None:
 @command.command("list")
 @options.as_json
 def list_(*, as_json: bool) -> None:
-    """List the profiles that can be used by name: those in ./profiles, then those that ship with gpuprov."""
+    """List the profiles that can be used by name: those in ./profiles, with their files, and those that ship with gpuprov."""
     entries = load.list_profiles()
     width = max((len(entry.name) for entry in entries), default=0)
-    lines = (f"{entry.name:<{width}}  {entry.purpose or 'does not hold: ' + entry.problem}" for entry in entries)
+    lines = (f"{entry.name:<{width}}  {entry.purpose or 'not valid: ' + entry.problem}{_file_of(entry)}" for entry in entries)
     data = [{"name": e.name, "path": str(e.path), "purpose": e.purpose, "problem": e.problem} for e in entries]
     options.show(data, *lines, as_json=as_json)
+
+
+def _file_of(entry: load.ProfileEntry) -> str:
+    """The file of one's own profile, and that it hides a shipped one."""
+    if load.is_shipped(entry.path):
+        return ""
+    return f"  ({entry.path}{', instead of the shipped one' if (paths.profiles_dir() / f'{entry.name}.yml').is_file() else ''})"
 
 
 @command.command("show")

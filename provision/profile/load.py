@@ -71,6 +71,16 @@ def _files() -> dict[str, Path]:
     return files
 
 
+def origin(path: Path) -> str:
+    """Whose a profile is: its path where it is one's own."""
+    return "shipped with gpuprov" if is_shipped(path) else str(path)
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a profile ships with gpuprov."""
+    return path.resolve().parent == paths.profiles_dir().resolve()
+
+
 def list_profiles() -> list[ProfileEntry]:
     """Every profile with a name, in alphabetical order; an invalid one has its problem."""
     entries = []

@@ -1,6 +1,8 @@
 """What the formats share: text made safe to show, commands between backticks, counts, times, and checks of several hosts side by side."""
 
 import datetime as dt
+import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -9,6 +11,9 @@ from provision.verify.finding import OUTCOMES, Outcome, Report
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 LONGEST: Final = 400
+_NARROWEST: Final = 30
+_COMMAND: Final = re.compile(r"`[^`]+`")
+_NO_BREAK: Final = "\0"  # which no text has that `inert` passed
 # The outcomes that ask something of the reader, and of which she is told more.
 EXPLAINED: tuple[Outcome, ...] = ("fail", "unknown", "warn")
 # Beside the word, so that an outcome is recognised at a glance without its colour.
@@ -31,6 +36,26 @@ def spans(text: str, longest: int = LONGEST) -> Iterator[tuple[bool, str]]:
     for index, part in enumerate(parts):
         if part:
             yield bool(index % 2), part
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words, such as `1 place` or `4 places`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def broken(lead: str, text: str, width: int | None, indent: int | None = None) -> Iterator[str]:
+    """A text behind its lead, in lines of a width, or in one line where there is none. A command stays in one line, to be pasted.
+
+    `indent` is how wide the lead is without its style.
+    """
+    shift = len(lead) if indent is None else indent
+    parts = [text]
+    if width is not None:
+        whole = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), text)
+        lines = textwrap.wrap(whole, max(width - shift, _NARROWEST), break_on_hyphens=False, break_long_words=False)
+        parts = [line.replace(_NO_BREAK, " ") for line in lines] or [""]
+    yield (lead + parts[0]).rstrip()
+    yield from (" " * shift + part for part in parts[1:])
 
 
 def tally(summary: Mapping[Outcome, int]) -> str:

@@ -1,6 +1,8 @@
 """A plan for people and for programs. Nothing is decided here."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from provision import clouds
@@ -10,21 +12,24 @@ from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace, Sacrifice
 from provision.profile.locked import Lock
 from provision.profile.network import Network
-from provision.structs import asdict
+from provision.report.base import broken, counted
+from provision.structs import Struct, asdict
 
 _SACRIFICES: Final[Mapping[Sacrifice, str]] = {
     "counters-open": "performance counters open to all local users: re-opens the side channel of CVE-2018-6260 between them",
 }
+_HANGING: Final = 4  # columns by which what a line continues with stands behind its beginning
 _FEW: Final = 3  # other regions; the catalog lists all
 _MARKS: Final = {True: "yes", False: "NO", None: "unknown"}
 Answers = Mapping[PlannedPlace, Sequence[Answer]]
 
 
-def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
+def as_dict(plan: Plan, path: Path, answers: Answers | None = None) -> dict[str, Any]:
     """The plan as JSON-compatible data, with what the clouds answered where they were asked."""
     profile = plan.profile
     return {
         "profile": profile.name,
+        "profile_path": str(path.absolute()),
         "profile_digest": plan.profile_sha256,
         "name": plan.name,
         "purpose": profile.purpose,
@@ -50,11 +55,33 @@ def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
     }
 
 
-def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str, violations: Sequence[str]) -> str:
-    """The plan for a terminal.
+class Shown(Struct):
+    """What the text of a plan is asked for beside the plan.
 
-    `signatures` is how many the organisation's rules demand, None where there is no such demand; `violations` are what breaks the rules.
+    Attributes:
+        asked_as: the profile as the user named it, for the next command.
+        origin: whose the profile is: its path, or that it is shipped.
+        answers: of the clouds, None where they were not asked.
+        signatures: how many the organisation's rules demand, None where there is no such demand.
+        rules: the name of these rules; `violations` are what breaks them.
+        prices, permissions, calls: whether these are listed.
+        width: of the terminal in columns, where long lines are to be broken.
     """
+
+    asked_as: str
+    origin: str
+    answers: Answers | None = None
+    signatures: int | None = None
+    rules: str = ""
+    violations: tuple[str, ...] = ()
+    prices: bool = False
+    permissions: bool = False
+    calls: bool = False
+    width: int | None = None
+
+
+def as_text(plan: Plan, shown: Shown) -> str:
+    """The plan for a terminal: whether it can be launched, then what that takes, and the next command."""
     limits = plan.profile.limits
     order = "the cheapest first" if plan.cheapest else "in this order"
     sections = [
@@ -66,39 +93,88 @@ def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str,
         ("disks", [_disk(disk, doubt=_doubtful(plan)) for disk in plan.disks]),
         ("reached", _reach(plan.profile.network)),
         ("opens", _doors(plan)),
-        ("secured", _secured(plan)),
+        ("secured", _guards(plan)),
         ("gives up", [_SACRIFICES[sacrifice] for sacrifice in plan.sacrifices]),
-        ("signatures needed", [str(signatures)] if signatures else []),
-        (f"against the rules {rules}: `up` will refuse", violations),
-        *((f"permissions needed on {needed.cloud}", needed.actions) for needed in plan.permissions),
+        ("signatures needed", [str(shown.signatures)] if shown.signatures else []),
+        (f"against the rules {shown.rules}: `up` will refuse", shown.violations),
+        *_permissions(plan, whole=shown.permissions),
+        *([("calls", [f"{call.cloud} {call.action}: {call.purpose}" for call in plan.calls])] if shown.calls else []),
     ]
     lines = [
-        f"{plan.name}: {plan.profile.purpose}",
+        _verdict(plan, shown),
+        f"profile: {plan.profile.name}, {shown.origin} (sha256:{plan.profile_sha256[:16]}…)",
+        f"purpose: {plan.profile.purpose}",
         f"owner: {_owner(plan)}",
-        f"profile: {plan.profile.name} sha256:{plan.profile_sha256[:16]}…",
         "",
         f"places, {order} (limit {limits.price_per_hour_usd:.2f} USD an hour, ends after {limits.deadline_h} h):",
-        *(line for place in plan.places for line in _place_lines(plan, place, answers.get(place, ()))),
+        *(line for place in plan.places for line in _place_lines(plan, place, (shown.answers or {}).get(place, ()), prices=shown.prices)),
         *(f"nearest edit: {edit}" for edit in nearest_edits(plan)),
-        *(line for title, entries in sections if entries for line in (f"{title}:", *(f"  {entry}" for entry in entries))),
+        *(line for title, entries in sections if entries for line in _section(title, entries)),
+        *_next(plan, shown),
     ]
-    return "\n".join(lines)
+    return "\n".join(part for line in lines for part in _fitted(line, shown.width))
 
 
-def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> Iterator[str]:
-    enabled = ", opt-in region: must be enabled in the account once" if place.opt_in else ""
+def _fitted(line: str, width: int | None) -> Iterator[str]:
+    text = line.lstrip(" ")
+    lead = line[: -len(text)] if text else ""
+    return broken(lead, text, width, len(lead) + _HANGING)
+
+
+def _section(title: str, entries: Sequence[str]) -> list[str]:
+    return [f"{title}: {entries[0]}"] if len(entries) == 1 else [f"{title}:", *(f"  {entry}" for entry in entries)]
+
+
+def _verdict(plan: Plan, shown: Shown) -> str:
+    """Whether the plan can be launched, as far as that is known."""
+    usable = [place for place in plan.places if place.refusal is None]
+    if not usable:
+        return f"{plan.name} cannot be launched: no place of its profile can be used"
+    if shown.violations:
+        return f"{plan.name} cannot be launched: it violates {counted(len(shown.violations), 'rule')} of {shown.rules}"
+    where = f"{counted(len(usable), 'place')}{f' of {len(plan.places)}' if len(usable) < len(plan.places) else ''}"
+    if shown.answers is None:
+        return f"{plan.name} can be launched in {where}, says the catalog; no cloud was asked"
+    held = [{answer.holds for answer in shown.answers.get(place, ())} for place in usable]
+    refused, open_ = sum(False in each for each in held), sum(None in each and False not in each for each in held)
+    if refused == len(usable):
+        return f"{plan.name} cannot be launched: the clouds say no in {where}"
+    no, unknown = f"; they say no in {refused}" if refused else "", f"; not all is known of {open_}" if open_ else ""
+    return f"{plan.name} can be launched, the clouds say, in {len(usable) - refused} of {counted(len(plan.places), 'place')}{no}{unknown}"
+
+
+def _next(plan: Plan, shown: Shown) -> list[str]:
+    profile = shlex.quote(shown.asked_as)
+    if shown.violations or all(place.refusal for place in plan.places):
+        return []  # the error that follows says what to do
+    if shown.signatures:
+        return [f"next: `gpuprov review {profile}` writes what is signed"]
+    name = "" if plan.name == plan.profile.name else f" --name {plan.name}"
+    ask = "" if shown.answers is not None else f"`gpuprov plan {profile}{name} --ask` asks the clouds, "
+    return [f"next: {ask}`gpuprov up {profile}{name}` launches"]
+
+
+def _permissions(plan: Plan, *, whole: bool) -> list[tuple[str, Sequence[str]]]:
+    if whole:
+        return [(f"permissions needed on {needed.cloud}", needed.actions) for needed in plan.permissions]
+    return [("permissions", [", ".join(f"{len(needed.actions)} on {needed.cloud}" for needed in plan.permissions) + " (--permissions)"])]
+
+
+def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer], *, prices: bool) -> Iterator[str]:
+    """A place in one line, with more lines where it is passed over, has something of its own, or more is asked for."""
+    enabled = ", opt-in region" if place.opt_in else ""
     cost = "price unknown"
     if place.price:
         least = "" if place.price.whole else "at least "
         to_deadline = place.price.usd_per_hour * plan.profile.limits.deadline_h
-        cost = f"{least}{place.price.usd_per_hour:.3f} USD/h, {to_deadline:.2f} USD to the deadline"
+        cost = f"{least}{place.price.usd_per_hour:.3f} USD/h, {to_deadline:.2f} USD in all"
     outcome = f"passed over: {place.refusal}" if place.refusal else cost
     yield f"  {place.cloud} {place.zone or place.region} {place.place.instance_type} ({place.place.market}{enabled}): {outcome}"
-    if place.refusal is None or place.refusal.is_about_money:
+    if place.refusal.is_about_money if place.refusal else prices or place.price is None or not place.price.whole:
         if place.price:
             yield f"      {price_parts(place.price)}"
         yield f"      {price_note(place)}"
-    elif place.elsewhere:
+    elif place.refusal and place.elsewhere:
         more = len(place.elsewhere) - _FEW
         others = f" and {more} more: `gpuprov catalog where {place.place.instance_type}`" if more > 0 else ""
         yield f"      it is in {', '.join(place.elsewhere[:_FEW])}{others}"
@@ -200,11 +276,22 @@ def _door(door: PlannedDoor) -> str:
     return f"{door.network}, {door.way.origin}" if door.way else door.network
 
 
-def _secured(plan: Plan) -> list[str]:
+def _secured_everywhere(plan: Plan) -> list[str]:
     billed = next(filter(None, (clouds.provider(place.cloud).stopped_costs for place in plan.places)), "")
     end = f"powers itself off, and is billed until it is removed ({billed})," if billed else "ends itself"
-    ours = ["data volumes encrypted" if _doubtful(plan) else "disks encrypted", "login by key only", f"{end} at the deadline"]
-    return [*ours, *(f"{cloud}: {guard.summary}" for cloud, guard in plan.safeguards)]
+    return ["data volumes encrypted" if _doubtful(plan) else "disks encrypted", "login by key only", f"{end} at the deadline"]
+
+
+def _secured(plan: Plan) -> list[str]:
+    return [*_secured_everywhere(plan), *(f"{cloud}: {guard.summary}" for cloud, guard in plan.safeguards)]
+
+
+def _guards(plan: Plan) -> list[str]:
+    """What is secured, in a line for all clouds and one for each."""
+    guards: dict[str, list[str]] = {}
+    for cloud, guard in plan.safeguards:
+        guards.setdefault(cloud, []).append(guard.summary)
+    return ["; ".join(_secured_everywhere(plan)), *(f"{cloud}: {'; '.join(each)}" for cloud, each in guards.items())]
 
 
 def _withdrawn(plan: Plan) -> list[str]:

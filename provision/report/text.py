@@ -2,12 +2,11 @@
 
 import re
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
-from provision.report.base import EXPLAINED, inert, tally, uneven_checks
+from provision.report.base import EXPLAINED, broken, counted, inert, tally, uneven_checks
 from provision.verify.finding import Finding, Outcome, Report, summary
 
 _STYLES: Final[dict[Outcome, dict[str, Any]]] = {
@@ -26,7 +25,6 @@ _EXPLAINED_WIDTH: Final = 9  # the longest of those that are explained or folded
 _LONGEST_NAME: Final = 40
 _FEW: Final = 12  # as many checks are listed whole
 _ALIKE: Final = 3  # as many unknown checks with one reason are told once
-_NARROWEST: Final = 30
 Styled = Callable[..., str]  # a text in a style, with the arguments of `click.style`
 
 
@@ -63,7 +61,7 @@ def _host(styled: Styled, report: Report, *, strict: bool, width: int | None, ev
     duration = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
     yield f"observed {inert(report.observed_at) or 'at an unknown time'}{duration}"
     for note in report.all_notes(strict=strict):
-        yield from (styled(line, bold=True) for line in _broken("", inert(note), width))
+        yield from (styled(line, bold=True) for line in broken("", inert(note), width))
     if everything:
         yield from _rows(styled, report, report.findings, _OUTCOME_WIDTH, width)
     else:
@@ -75,7 +73,7 @@ def _host(styled: Styled, report: Report, *, strict: bool, width: int | None, ev
             ids = [inert(finding.check) for finding in report.findings if finding.outcome == outcome]
             if ids:
                 lead = f"  {styled(f'{outcome:<{_EXPLAINED_WIDTH}}', **_STYLES[outcome])}"
-                yield from _broken(lead, f"{len(ids)}: {', '.join(ids)}", width, 2 + _EXPLAINED_WIDTH)
+                yield from broken(lead, f"{len(ids)}: {', '.join(ids)}", width, 2 + _EXPLAINED_WIDTH)
         if inapplicable := report.summary["not-applicable"]:
             listing = "`--all`" if report.elapsed_s is None else f"`gpuprov verify {_quoted(report)} --all`"
             yield styled(f"  {inapplicable} not applicable; {listing} lists every check", dim=True)
@@ -88,7 +86,7 @@ def _verdict(report: Report, *, strict: bool) -> str:
     waived, code = report.summary["waived"], report.exit_code(strict=strict)
     but = ""
     if code == EXIT_OK:
-        but = f" apart from {waived} waived {'check' if waived == 1 else 'checks'}" if waived else " in every check that was made"
+        but = f" apart from {counted(waived, 'waived check')}" if waived else " in every check that was made"
     counts = ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in _BY_WEIGHT if report.summary[outcome])
     return f"{inert(report.host)} {_VERDICTS[code]} profile {inert(report.profile)}{but}: {counts}"
 
@@ -99,14 +97,14 @@ def _rows(styled: Styled, report: Report, findings: Sequence[Finding], outcome_w
     for finding, alike in _together(findings):
         lead = f"  {styled(f'{finding.outcome:<{outcome_width}}', **_STYLES[finding.outcome])}"
         name = inert(finding.check, _LONGEST_NAME) if len(alike) == 1 else f"{len(alike)} checks:"
-        yield from _broken(f"{lead}{name:<{column}}", inert(finding.observed), width, 2 + outcome_width + column)
+        yield from broken(f"{lead}{name:<{column}}", inert(finding.observed), width, 2 + outcome_width + column)
         if len(alike) > 1:
-            yield from _broken(" " * (4 + outcome_width), ", ".join(inert(one.check, _LONGEST_NAME) for one in alike), width)
+            yield from broken(" " * (4 + outcome_width), ", ".join(inert(one.check, _LONGEST_NAME) for one in alike), width)
         if finding.outcome in EXPLAINED:
             if len(alike) == 1:
-                yield from _broken(" " * (4 + outcome_width), f"expected: {inert(finding.expected)}", width)
+                yield from broken(" " * (4 + outcome_width), f"expected: {inert(finding.expected)}", width)
             if finding.hint:
-                yield from _broken(" " * (4 + outcome_width), f"hint: {_pasteable(report, inert(finding.hint))}", width)
+                yield from broken(" " * (4 + outcome_width), f"hint: {_pasteable(report, inert(finding.hint))}", width)
 
 
 def _together(findings: Sequence[Finding]) -> Iterator[tuple[Finding, list[Finding]]]:
@@ -131,16 +129,6 @@ def _pasteable(report: Report, hint: str) -> str:
 
 def _quoted(report: Report) -> str:
     return shlex.quote(inert(report.host, _LONGEST_NAME))
-
-
-def _broken(lead: str, text: str, width: int | None, indent: int | None = None) -> Iterator[str]:
-    """A text behind its lead, in lines of a width; `indent` is how wide the lead is without its style."""
-    shift = len(lead) if indent is None else indent
-    parts = [text]
-    if width is not None:
-        parts = textwrap.wrap(text, max(width - shift, _NARROWEST), break_on_hyphens=False, break_long_words=False) or [""]
-    yield (lead + parts[0]).rstrip()
-    yield from (" " * shift + part for part in parts[1:])
 
 
 def _side_by_side(styled: Styled, reports: Sequence[Report]) -> Iterator[str]:

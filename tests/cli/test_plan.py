@@ -10,8 +10,12 @@ import pytest
 import yaml
 
 from provision import paths
+from provision.clouds.base import Answer
+from provision.launch.plan import plan
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.report.plan import Shown, as_text
+from provision.workflow.session import ProfileSource
 from tests.cli.conftest import Call, written
 
 SUBNET = "subnet-0123456789abcdef0"
@@ -24,12 +28,67 @@ def planned(call: Call, path: str) -> dict[str, Any]:
 
 
 def test_a_plan_as_json_and_as_text_agree(call: Call) -> None:
-    _, text, _ = call("plan", "--profile", "t4-train")
+    _, text, _ = call("plan", "--profile", "t4-train", "--permissions", "--calls")
     _, data, _ = call("plan", "--profile", "t4-train", "--json")
     plan = json.loads(data)
     assert [offer["region"] for offer in plan["offers"]][:2] == ["ap-east-1", "ap-southeast-1"]
     assert all(permission in text for needed in plan["permissions"].values() for permission in needed)
+    assert all(f"  {made['cloud']} {made['action']}: {made['purpose']}" in text for made in plan["calls"])
     assert "CVE-2018-6260" in text
+    assert Path(plan["profile_path"]) == paths.profiles_dir() / "t4-train.yml"
+
+
+def test_a_plan_begins_with_whether_it_can_be_launched_and_ends_with_the_next_command(call: Call) -> None:
+    _, out, _ = call("plan", "t4-train")
+    first, profile, *_, permissions, following = out.splitlines()
+    assert first == "t4-train can be launched in 4 places, says the catalog; no cloud was asked"
+    assert profile.startswith("profile: t4-train, shipped with gpuprov (sha256:")
+    assert permissions.startswith("permissions: ")
+    assert permissions.endswith(" on gcp (--permissions)")
+    assert following == "next: `gpuprov plan t4-train --ask` asks the clouds, `gpuprov up t4-train` launches"
+    assert len([line for line in out.splitlines() if "USD/h" in line]) == 4
+    _, out, _ = call("plan", "t4-train", "--name", "mine")
+    assert (
+        out.splitlines()[-1]
+        == "next: `gpuprov plan t4-train --name mine --ask` asks the clouds, `gpuprov up t4-train --name mine` launches"
+    )
+
+
+def test_what_is_long_is_shown_where_it_is_asked_for(call: Call) -> None:
+    _, plain, _ = call("plan", "t4-train")
+    for option, line in (
+        ("--prices", "      machine 0.736, 200 GB of gp3 0.026, public IPv4 address 0.005"),
+        ("--permissions", "  ec2:RunInstances"),
+        ("--calls", "  aws ec2:RunInstances: make the instance"),
+    ):
+        _, out, _ = call("plan", "t4-train", option)
+        assert (line in plain.splitlines(), line in out.splitlines()) == (False, True), option
+
+
+def test_ones_own_profile_is_named_by_its_file(call: Call, tmp_path: Path) -> None:
+    path, _ = a10g(tmp_path, limit="1.04")
+    _, out, _ = call("plan", path)
+    assert out.splitlines()[1].startswith(f"profile: a10g-train, {path} (sha256:")
+    assert planned(call, path)["profile_path"] == path
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"),
+    [
+        (None, "can be launched in 2 places of 3, says the catalog; no cloud was asked"),
+        ([(True, True), (True,)], "can be launched, the clouds say, in 2 of 3 places"),
+        ([(True, None), (True,)], "can be launched, the clouds say, in 2 of 3 places; not all is known of 1"),
+        ([(None, False), (True,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1"),
+        ([(None, False), (None,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1; not all is known of 1"),
+        ([(False,), (False, True)], "cannot be launched: the clouds say no in 2 places of 3"),
+    ],
+)
+def test_what_the_clouds_say_is_in_the_first_line(tmp_path: Path, held: list[tuple[bool | None, ...]] | None, verdict: str) -> None:
+    source = ProfileSource.read(a10g(tmp_path, regions="us-west-2, us-east-1, eu-north-1", limit="2.00")[0])
+    made = plan(source.profile, source.lock, "mine")
+    usable = [place for place in made.places if place.refusal is None]
+    answers = None if held is None else {p: [Answer("x", one, "") for one in each] for p, each in zip(usable, held, strict=True)}
+    assert as_text(made, Shown("p", "", answers=answers)).splitlines()[0] == f"mine {verdict}"
 
 
 def test_a_price_has_its_date_and_a_place_without_one_is_refused_unless_the_profile_allows_it(call: Call, tmp_path: Path) -> None:
@@ -53,7 +112,7 @@ def test_a_plan_says_the_way_what_it_takes_and_that_nothing_is_open(call: Call, 
     code, out, _ = call("plan", "--profile", path)
     assert code == 0
     assert "reached:\n  a private address only" in out
-    assert "opens:\n  nothing\n" in out
+    assert "opens: nothing\n" in out
     needed = planned(call, path)["permissions"]["aws"]
     assert {"ssm:StartSession", "ssm:TerminateSession", "ec2:DescribeSubnets"} <= set(needed)
     assert needed == sorted(needed)

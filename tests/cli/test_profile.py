@@ -28,6 +28,21 @@ def test_profiles_are_listed_shown_checked_and_described(call: Call) -> None:
     assert json.loads(out)["title"] == "Profile"
 
 
+def test_ones_own_profiles_are_told_from_the_shipped_ones(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (paths.profiles_dir() / "t4-train.yml").read_text()
+    (tmp_path / "profiles").mkdir()
+    for name in ("t4-train", "ours"):
+        (tmp_path / "profiles" / f"{name}.yml").write_text(text)
+    (tmp_path / "profiles" / "broken.yml").write_text("schema: 1\n")
+    monkeypatch.chdir(tmp_path)
+    rows = {line.split()[0]: line for line in call("profile", "list")[1].splitlines()}
+    assert rows["t4-train"].endswith("  (profiles/t4-train.yml, instead of the shipped one)")
+    assert rows["ours"].endswith("near Hong Kong.  (profiles/ours.yml)")
+    assert "  not valid: " in rows["broken"]
+    assert rows["l4-infer"] == "l4-infer      Run inference on one L4."
+    assert "profile: t4-train, profiles/t4-train.yml (sha256:" in call("plan", "t4-train")[1]
+
+
 def edited(folder: Path, *changes: tuple[str, str], profile: str = "t4-train") -> str:
     """A shipped profile with other text in it, as a file."""
     text = (paths.profiles_dir() / f"{profile}.yml").read_text()

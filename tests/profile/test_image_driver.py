@@ -26,7 +26,7 @@ from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.render import FORMS
 from provision.render.base import choose, subject
-from provision.report.plan import as_dict, as_text
+from provision.report.plan import Shown, as_dict, as_text
 from provision.review.content import content
 from provision.verify.finding import Finding
 from provision.workflow.setup import SetupRequest, needed_roles
@@ -186,11 +186,11 @@ def test_lock_plan_and_review_say_which_image_it_is() -> None:
     profile = Profile.model_validate(data({**AWS, "image": {"owner": "self", "name": "golden-*"}}))
     planned = plan(profile, build(profile, TODAY))
     assert planned.places[0].image == "self golden-*"
-    assert "aws us-east-1: self golden-*" in as_text(planned, {}, signatures=None, rules="", violations=())
+    assert "aws us-east-1: self golden-*" in as_text(planned, Shown("p", ""))
     assert "ec2:DescribeImages" in {call.action for call in planned.calls}
     review = content(profile, planned.lock, b"")
     assert {"image", "image-open"} <= {risk.id for risk in review.risks}
-    assert "starts from self golden-*" in str(as_dict(planned))
+    assert "starts from self golden-*" in str(as_dict(planned, Path("p.yml")))
 
 
 def test_what_a_refresh_learnt_of_an_image_stands_in_lock_and_review_and_older_locks_keep_their_digest() -> None:
