@@ -50,7 +50,9 @@ def fitted(elapsed_s: float, whole: ExpectedTime | None, step: str, role: str, t
     """One line about the work: the more room there is, the more it says. The name of the task, or of the step without one, is cut last."""
     now = f"{elapsed_s:.1f} s"
     times = f"{now} of about {whole.seconds:.0f} s" if whole else now
-    if task:
+    if task and not role:
+        lines = [f"{times}  {step}: {task}", f"{now}  {step}: {task}", f"{now}  {task}", task]
+    elif task:
         lines = [f"{times}  {step}: {role}: {task}", f"{times}  {role}: {task}", f"{now}  {role}: {task}", f"{now}  {task}", task]
     else:
         lines = [f"{times}  {step}", f"{now}  {step}", step]

@@ -76,6 +76,12 @@ class Narrator:
         elif not self._terminal:
             self._print(f"  {progress.role or 'host'}: {progress.task}")
 
+    def detail(self, text: str) -> None:
+        """Show on a terminal how far the step is, in place of what was shown before."""
+        self._task = ("", text)
+        if self._line:
+            self._line.refresh()
+
     def _print(self, text: str) -> None:
         self._write(f"{self._elapsed:6.1f} s  {text}")
 

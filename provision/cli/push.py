@@ -12,6 +12,7 @@ from provision.cli.progress import narration
 from provision.host import bucket
 from provision.host.transfer import Copied, push
 from provision.launch.audit import Ending
+from provision.report.base import counted
 from provision.workflow import audited
 from provision.workflow.session import Session
 
@@ -21,19 +22,17 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
 
     @click.command(name, help=description)
     @options.host_argument()
-    @click.argument("paths", nargs=-1, required=True, metavar="PATH… PATH")
+    @click.argument("paths", nargs=-1, metavar="PATH… [PATH]")
     @click.option("--delete", is_flag=True, help="Remove what is at the destination and not in the source.")
     @click.option("-n", "--dry-run", is_flag=True, help="Show what would be copied, and copy nothing.")
     @options.as_json
     def command(*, host: str, paths: tuple[str, ...], delete: bool, dry_run: bool, as_json: bool) -> None:
-        if len(paths) < 2:  # noqa: PLR2004 - from and to
-            msg = "give at least two PATHs: what to copy, and where to"
-            raise click.UsageError(msg)
+        session = Session.open()
+        host, paths = _as_words(session, direction, host, paths)
         addresses = [path for path in paths[:-1] if bucket.is_address(path)] if direction == "to" else []
         if addresses and len(paths) > 2:  # noqa: PLR2004 - as above
             msg = f"{addresses[0]} is copied alone: give it and where to"
             raise click.UsageError(msg)
-        session = Session.open()
         target = session.instance_target(host)
         changes = direction == "to" and not dry_run
         logged = audited.changing(session, name, host, delete=delete) if changes else contextlib.nullcontext(Ending())
@@ -47,12 +46,42 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
             return
         with logged as ending, narration() as narrator:
             narrator.say(f"copying {direction} {host}")
-            total = copy(target, paths[:-1], paths[-1], delete=delete, dry_run=dry_run)
+            total = copy(target, paths[:-1], paths[-1], delete=delete, dry_run=dry_run, on_progress=narrator.detail)
             ending.results = {"files": total.files, "bytes": total.bytes}
-        line = f"{'would copy' if dry_run else 'copied'} {total.files} files, {total.bytes / 1e6:.1f} MB"
+        line = f"{'would copy' if dry_run else 'copied'} {counted(total.files, 'file')}, {total.bytes / 1e6:.1f} MB"
         options.show({"host": host, "files": total.files, "bytes": total.bytes, "dry_run": dry_run}, line, as_json=as_json)
 
     return command
+
+
+def _as_words(session: Session, direction: str, host: str, paths: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The host, and what is copied with its destination last; scp's `PATH… HOST:PATH` and `HOST:PATH… [PATH]` are understood as well.
+
+    Raises:
+        click.UsageError: there is nothing to copy, or files of several hosts.
+    """
+
+    def split(word: str) -> tuple[str, str]:
+        name, colon, path = word.partition(":")
+        return (name, path) if colon and session.ssh.knows(name) else ("", word)
+
+    every = [split(word) for word in (host, *paths)]
+    named = every[-1:] if direction == "to" else every
+    hosts = {name for name, _ in named if name}
+    if len(hosts) > 1:
+        msg = f"files of one host are copied at a time, and these are of {' and '.join(sorted(hosts))}"
+        raise click.UsageError(msg)
+    if hosts:
+        (host,) = hosts
+        here = [word for name, word in every if not name and word != host]
+        there = [path for name, path in named if name]
+        paths = (*here, *there) if direction == "to" else (*there, *(here or ["."]))
+    elif len(paths) == 1:
+        paths = (*paths, "" if direction == "to" else ".")
+    if len(paths) < 2:  # noqa: PLR2004 - from and to
+        msg = "give at least one PATH to copy"
+        raise click.UsageError(msg)
+    return host, paths
 
 
 LIKE_RSYNC = "As with rsync, a folder with a slash at its end means its content. An interrupted copy continues where it stopped."
@@ -63,5 +92,9 @@ _FROM_BUCKETS: Final = (
 )
 
 command = copy_command(
-    "push", push, "to", f"Copy files and folders to HOST with rsync. The last PATH is on HOST.\n\n{LIKE_RSYNC}\n\n{_FROM_BUCKETS}"
+    "push",
+    push,
+    "to",
+    f"Copy files and folders to HOST with rsync. The last of several PATHs is on HOST; without it they go to the folder where you log in. "
+    f"`gpuprov push data HOST:/data/` says the same.\n\n{LIKE_RSYNC}\n\n{_FROM_BUCKETS}",
 )
