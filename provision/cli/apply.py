@@ -24,7 +24,14 @@ from provision.workflow.several import HostsFailedError, worst
 @options.optional_profile
 @options.bundle
 @options.organisation
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Run only this role. May be repeated.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE",
+    shell_complete=options.completing(options.role_names),
+    help="Run only this role. May be repeated.",
+)
 @options.all_roles
 @click.option("--check", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--diff", is_flag=True, help="Show what changes in files.")

@@ -25,7 +25,14 @@ from provision.workflow.session import Session
     "--full", is_flag=True, help="All recipes with more precisions, sizes and a soak: 15 minutes at most.  [default: 2 minutes at most]"
 )
 @click.option("--quick", is_flag=True, help="The default.")
-@click.option("--only", "only_text", default="", metavar="RECIPE,…", help=f"Only these: {', '.join(RECIPES)}.")
+@click.option(
+    "--only",
+    "only_text",
+    default="",
+    metavar="RECIPE,…",
+    shell_complete=options.completing(lambda: RECIPES),
+    help=f"Only these: {', '.join(RECIPES)}.",
+)
 @click.option(
     "--python", "interpreter", default="", metavar="FILE", help="The python there that has PyTorch.  [default: the profile's, or gpuprov's]"
 )

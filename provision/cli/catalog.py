@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from provision.catalog import overlay, read, wheels
+from provision.catalog import overlay, wheels
 from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS, refreshes, search
@@ -25,10 +24,6 @@ from provision.workflow.systems import system_table
 @click.group("catalog")
 def command() -> None:
     """Browse and refresh what exists: GPUs, instance types, stacks. A figure without a source is marked with ~."""
-
-
-def _complete_models(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    return [CompletionItem(gpu.model, help=gpu.name) for gpu in read.gpus().gpus if gpu.model.startswith(typed)]
 
 
 as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print CSV on standard output.")
@@ -83,9 +78,11 @@ def precision() -> CatalogTable:
 
 
 @command.command("instances")
-@click.option("--gpu", metavar="MODEL", shell_complete=_complete_models, help="Only types with this GPU.")
+@click.option("--gpu", metavar="MODEL", shell_complete=options.complete_models, help="Only types with this GPU.")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="Only types of this cloud.")
-@click.option("--region", metavar="REGION", help="Only types that this region offers.")
+@click.option(
+    "--region", metavar="REGION", shell_complete=options.completing(options.region_names), help="Only types that this region offers."
+)
 @click.option("--max-price", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Only types that cost at most this an hour.")
 @click.option("--sort", type=click.Choice(catalog.SORTS), default="name", show_default=True, help="What to sort by.")
 @_prints_table
@@ -99,7 +96,9 @@ def instances(*, gpu: str | None, cloud: str | None, region: str | None, max_pri
 
 @command.command("where")
 @click.argument("instance_type", metavar="TYPE|GPU")
-@click.option("--gpu", metavar="MODEL", shell_complete=_complete_models, help="The attached GPU, for a type that has none of its own.")
+@click.option(
+    "--gpu", metavar="MODEL", shell_complete=options.complete_models, help="The attached GPU, for a type that has none of its own."
+)
 @_formats
 @click.pass_context
 def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: bool, as_csv: bool) -> None:
@@ -126,7 +125,7 @@ def systems() -> CatalogTable:
 
 
 @command.command("stacks")
-@click.option("--gpu", required=True, metavar="MODEL", shell_complete=_complete_models, help="The GPU.")
+@click.option("--gpu", required=True, metavar="MODEL", shell_complete=options.complete_models, help="The GPU.")
 @click.option("--os", "system", default="ubuntu 24.04", show_default=True, metavar="SYSTEM", help="The system, such as 'rocky 9'.")
 @_prints_table
 def stacks(*, gpu: str, system: str) -> CatalogTable:
@@ -135,7 +134,7 @@ def stacks(*, gpu: str, system: str) -> CatalogTable:
 
 
 @command.command("roofline")
-@click.argument("models", metavar="MODEL…", nargs=-1, shell_complete=_complete_models)
+@click.argument("models", metavar="MODEL…", nargs=-1, shell_complete=options.complete_models)
 @click.option("--precision", "precisions", multiple=True, metavar="KIND", help="Only this precision. May be repeated.  [default: all]")
 @click.option("-o", "--output", metavar="FILE", help="Draw into an .svg or .png file.")
 @click.option("--plot", is_flag=True, help="Draw into the terminal.")
@@ -168,7 +167,14 @@ def roofline(
 
 @command.command("refresh")
 @click.option("--only", "parts", type=click.Choice(list(refreshes())), multiple=True, help="Refresh only this part. May be repeated.")
-@click.option("--region", "regions", multiple=True, metavar="REGION", help="Ask only this region. May be repeated.")
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="REGION",
+    shell_complete=options.completing(options.region_names),
+    help="Ask only this region. May be repeated.",
+)
 @click.option(
     "--set", "sets", multiple=True, metavar="NAME", help="Resolve only this wheel set, such as torch-2.10.0-cp312. May be repeated."
 )

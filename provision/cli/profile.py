@@ -28,9 +28,18 @@ def command() -> None:
 
 
 @command.command("new")
-@click.option("--gpu", metavar="MODEL[:N]", help="The GPU, as `gpuprov catalog gpus` calls it, and how many.")
+@click.option(
+    "--gpu", metavar="MODEL[:N]", shell_complete=options.complete_models, help="The GPU, as `gpuprov catalog gpus` calls it, and how many."
+)
 @click.option("--gpus", type=click.IntRange(1, 16), metavar="N", help="How many GPUs.  [default: the fewest that a machine has]")
-@click.option("--region", "regions", multiple=True, metavar="REGION", help="Where, in the order of preference. May be repeated.")
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="REGION",
+    shell_complete=options.completing(options.region_names),
+    help="Where, in the order of preference. May be repeated.",
+)
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The only cloud that counts.  [default: the one that has the region]")
 @click.option("--purpose", type=click.Choice(list(new.PURPOSES)), help="What the machine is for.  [default: train]")
 @click.option("--owner", metavar="NAME <ADDRESS>", help="Who answers for the machine.")

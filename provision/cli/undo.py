@@ -17,7 +17,14 @@ from provision.workflow.setup import artefacts_folder
 
 @click.command("undo")
 @options.host_argument()
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Undo only what this role changed. May be repeated.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE",
+    shell_complete=options.completing(options.role_names),
+    help="Undo only what this role changed. May be repeated.",
+)
 @click.option("--check", is_flag=True, help="Show what would be put back, and change nothing.")
 @options.as_json
 def command(*, host: str, roles: tuple[str, ...], check: bool, as_json: bool) -> None:

@@ -83,8 +83,20 @@ class VerifyWords(Struct):
     "--facts", "files", multiple=True, type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Judge facts from `gpuprov probe` instead of hosts. May be repeated.",
 )  # fmt: skip
-@click.option("--only", multiple=True, metavar="CHECK", help="Make only this check. May be repeated.")
-@click.option("--skip", multiple=True, metavar="CHECK", help="Leave this check out. May be repeated. The report names it.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="CHECK",
+    shell_complete=options.completing(options.check_ids),
+    help="Make only this check. May be repeated.",
+)
+@click.option(
+    "--skip",
+    multiple=True,
+    metavar="CHECK",
+    shell_complete=options.completing(options.check_ids),
+    help="Leave this check out. May be repeated. The report names it.",
+)
 @options.tier
 @click.option(
     "--wait", "wait", default="0", metavar="TIME", help="Repeat until everything holds, for at most this long, such as 90s or 10m."

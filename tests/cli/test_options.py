@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
-from provision.cli import options
+from provision.cli import cli, options
 from provision.errors import UsageError
 
 
@@ -22,6 +23,25 @@ def test_the_shell_completes_profiles_and_commands() -> None:
 
     assert "plain,verify" in complete("gpuprov ver")
     assert "plain,t4-train" in complete("gpuprov up --profile t4")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["verify", "--only", "driv"], ["driver", "driver-on-disk"]),
+        (["verify", "--skip", "gcc"], ["gcc"]),
+        (["apply", "--role", "cuda_"], ["cuda_toolkit"]),
+        (["undo", "--role", "cudn"], ["cudnn"]),
+        (["bench", "--only", "gemm,co"], ["gemm,copies"]),
+        (["profile", "new", "--gpu", "A100"], ["a100-40gb", "a100-80gb"]),
+        (["profile", "new", "--region", "us-east"], ["us-east-1", "us-east-2", "us-east1", "us-east4", "us-east5"]),
+        (["catalog", "instances", "--region", "tor"], ["tor1"]),
+        (["explain-error", "quota-"], ["quota-exceeded"]),
+    ],
+)
+def test_the_shell_completes_what_an_option_takes(line: list[str], words: list[str]) -> None:
+    found = ShellComplete(cli, {}, "gpuprov", "_GPUPROV_COMPLETE").get_completions(line[:-1], line[-1])
+    assert sorted(item.value for item in found) == words
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("90s", 90), ("1.5m", 90), ("2h", 7200), ("2d", 172_800)])
