@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from provision.catalog import overlay, wheels
-from provision.cli import echo, options
+from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS, refreshes, search
 from provision.errors import EXIT_UNKNOWN
-from provision.report import picture, table
+from provision.report import picture
 from provision.structs import asdict
 from provision.workflow import catalog
 from provision.workflow.catalog import CatalogTable, FromMemory
@@ -49,18 +49,41 @@ def _print(result: CatalogTable, *, as_json: bool, as_csv: bool) -> None:
         options.print_json(result.data)
     elif as_csv:
         plain = [[cell.value if isinstance(cell, FromMemory) else cell for cell in row] for row in result.rows]
-        echo(table.as_csv(result.columns, plain), nl=False)
+        echo(tables.as_csv(result.columns, plain), nl=False)
     else:
-        rows = [[_mark(cell) for cell in row] for row in result.rows]
-        echo(table.as_text(result.columns, rows, color=options.coloured(sys.stdout)), styled=True)
+        _print_text(result)
         if result.note:
             echo(result.note, err=True)
 
 
-def _mark(cell: object) -> object:
-    if not isinstance(cell, FromMemory):
-        return cell
-    return f"~{cell.value:g}" if isinstance(cell.value, int | float) else f"~{cell.value}"
+def _print_text(result: CatalogTable) -> None:
+    """As many columns as the terminal has room for, the first ones always, and the names of the others."""
+    cells = [[_word(title, value) for title, value in zip(result.columns, row, strict=True)] for row in result.rows]
+    columns = dict(zip(result.columns, zip(*result.rows, strict=True), strict=False))  # none where there is no row
+    numbers = [title for title, values in columns.items() if all(map(_is_number, values))]
+    blank = [title for title, values in columns.items() if not any(value not in {None, "", "-"} for value in values)]
+    spare = [title for title in (*blank, *result.spare, *reversed(result.columns)) if title != result.columns[0]]
+    flows = "" if result.columns[-1] in numbers else result.columns[-1]
+    titles, shown, width = tables.chosen(
+        result.columns, cells, spare=list(dict.fromkeys(spare)), width=tables.width_of(sys.stdout), flows=flows
+    )
+    echo(tables.table(titles, shown, width=width, flows=flows, numbers=numbers))
+    missing = [title for title in result.columns if title not in titles]
+    if missing:
+        echo(f"not shown for want of room: {', '.join(missing)}; --csv and --json have all", err=True)
+
+
+def _word(title: str, cell: object) -> str:
+    """A cell for people: a price has three digits, `~` marks what is from memory, `?` what is not known."""
+    mark, value = ("~", cell.value) if isinstance(cell, FromMemory) else ("", cell)
+    if value is None:
+        return "?"
+    digits = ".3f" if title.startswith("USD") else "g"
+    return mark + (f"{value:{digits}}" if isinstance(value, float) else str(value))
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell.value if isinstance(cell, FromMemory) else cell, int | float | None) or cell == ""
 
 
 @command.command("gpus")

@@ -1,10 +1,11 @@
 """Plain tables: as many columns as the terminal is wide, all of them elsewhere."""
 
+import csv
 import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Final, TextIO
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,9 @@ def width_of(stream: TextIO) -> int:
     return (os.get_terminal_size(stream.fileno()).columns or _UNKNOWN) if stream.isatty() else _NO_TERMINAL
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, width: int | None = None, flows: str = "") -> str:
+def table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, width: int | None = None, flows: str = "", numbers: Collection[str] = ()
+) -> str:
     """The rows under their titles; a cell is text, whatever it looks like.
 
     Args:
@@ -31,9 +34,10 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, width: int | 
         rows: a cell for each title.
         width: of the whole; the terminal's by default. Where it is too small, cells are cut.
         flows: the column whose cells take several lines instead.
+        numbers: the columns whose cells stand to the right.
     """
     out = io.StringIO()
-    Console(file=out, width=width or width_of(sys.stdout)).print(_grid(titles, rows, flows))
+    Console(file=out, width=width or width_of(sys.stdout)).print(_grid(titles, rows, flows, numbers))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
@@ -60,6 +64,15 @@ def chosen(
     return shown, cells, needed
 
 
+def as_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The rows as RFC 4180 text with a header; an unknown value is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([["" if value is None else value for value in row] for row in rows])
+    return out.getvalue()
+
+
 def attempts(rows: Iterable[Attempt]) -> str:
     """The attempts to launch, in order; for standard error."""
     titles = ("CLOUD", "REGION", "ZONE", "TYPE", "MARKET", "OUTCOME", "SECONDS", "SAID")
@@ -69,10 +82,11 @@ def attempts(rows: Iterable[Attempt]) -> str:
     return table(shown, cut, width=width, flows="SAID")
 
 
-def _grid(titles: Sequence[str], rows: Iterable[Sequence[str]], flows: str = "") -> Table:
+def _grid(titles: Sequence[str], rows: Iterable[Sequence[str]], flows: str = "", numbers: Collection[str] = ()) -> Table:
     grid = Table(box=None, pad_edge=False)
     for title in titles:
-        grid.add_column(title, no_wrap=title != flows, overflow="fold" if title == flows else "ellipsis")
+        justify: Literal["left", "right"] = "right" if title in numbers else "left"
+        grid.add_column(title, no_wrap=title != flows, overflow="fold" if title == flows else "ellipsis", justify=justify)
     for row in rows:
         grid.add_row(*(Text("\n".join(inert(line) for line in value.split("\n"))) for value in row))
     return grid

@@ -22,6 +22,7 @@ from provision.structs import Struct, asdict
 if TYPE_CHECKING:
     from provision.verify.points import Measurement
 
+_EVERYDAY: Final = ("fp32", "tf32", "bf16", "fp16", "fp8")  # precisions that are trained and served in
 _TENSOR_INPUTS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4", "int1")
 _PRECISION_NOTE: Final = (
     "CUDA cores: the rate over FP32's, yes where it is not known; tensor cores take no FP32, and TF32, where it is taken, stands in for it "
@@ -53,12 +54,14 @@ class CatalogTable(Struct):
         rows: a value for each column; `FromMemory` where it has no better source.
         data: the same for programs.
         note: what people should know about it; not part of the data.
+        spare: the columns that a narrow terminal leaves out first, in that order.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     data: Any
     note: str = ""
+    spare: Sequence[str] = ()
 
 
 def find_gpus(word: str) -> list[GpuRecord]:
@@ -82,7 +85,8 @@ def gpu_table() -> CatalogTable:
     rows = [_gpu_row(gpu, architectures[gpu.compute_capability], unsure) for gpu in read.gpus().gpus]
     columns = ["GPU", "arch", "CC", "cores", "GB", "GB/s", *PRECISIONS, "mem,gr MHz", "W", "NVENC"]
     note = "dense TFLOPS or TOPS; ~ from memory, ? not found"
-    return CatalogTable(columns, rows, [gpu.as_dict() for gpu in read.gpus().gpus], note)
+    spare = ("mem,gr MHz", *(each for each in PRECISIONS if each not in _EVERYDAY), "cores", "arch", "NVENC")
+    return CatalogTable(columns, rows, [gpu.as_dict() for gpu in read.gpus().gpus], note, spare)
 
 
 def _gpu_row(gpu: GpuRecord, architecture: str, unsure: set[str]) -> list[object]:
@@ -146,7 +150,7 @@ def instance_table(
     priced_on = [str(min(days[source] for source in offer.price.sources)) if offer.price else None for offer in offers]
     rows = [_offer_row(offer, day, unsure, in_region=region is not None) for offer, day in zip(offers, priced_on, strict=True)]
     data = [{**offer.as_dict(), "price_date": day} for offer, day in zip(offers, priced_on, strict=True)]
-    return CatalogTable(columns, rows, data, note)
+    return CatalogTable(columns, rows, data, note, ("as of", "local GB", "regions", "priced in", "vCPU", "note"))
 
 
 def _offer_row(offer: Offer, priced_on: str | None, unsure: set[str], *, in_region: bool) -> list[object]:

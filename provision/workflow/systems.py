@@ -19,7 +19,7 @@ def system_table() -> CatalogTable:
     data = [*_systems(), *_with_driver()]
     rows = [[d["system"], *(d["images"].get(name, {}).get("lookup", "-") for name in clouds.CLOUDS), d["launched"], d["why"]] for d in data]
     columns = ["system", *(clouds.provider(name).title for name in clouds.CLOUDS), "launched", "why not, or what it takes"]
-    return CatalogTable(columns, [[*row[:-2], "yes" if row[-2] else "no", row[-1]] for row in rows], data, _NOTE)
+    return CatalogTable(columns, [[*row[:-2], "yes" if row[-2] else "no", row[-1]] for row in rows], data, _NOTE, columns[1:-2])
 
 
 def _systems() -> Iterator[dict[str, Any]]:
