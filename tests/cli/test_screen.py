@@ -201,7 +201,7 @@ def test_colours_are_chosen_once_for_everything(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    for words in (["up", "t4-train"], ["catalog", "gpus"], ["destroy"]):
+    for words in (["up", "t4-train"], ["destroy"]):
         _, screen = on_terminal(80, *words, *choice)
         assert bool(COLOUR.search(screen)) == coloured, words
     _, screen = on_terminal(80, "up", "t4-train", *choice)
