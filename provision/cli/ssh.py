@@ -35,10 +35,12 @@ def _forwards(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ..
     callback=_forwards,
     help="Make a port of HOST, such as a notebook's, available on this port of localhost, and only there. May be repeated.",
 )
-@options.host_argument()
+@options.host_argument(required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND]…")
-def command(*, host: str, forwards: tuple[str, ...], arguments: tuple[str, ...]) -> None:
+def command(*, host: str | None, forwards: tuple[str, ...], arguments: tuple[str, ...]) -> None:
     """Open a shell, or run COMMAND, on the instance called HOST. `ssh gpuprov-HOST` does the same.
+
+    HOST may be left out where there is one.
 
     Options come before HOST: after `gpuprov ssh -L 8888 HOST`, the notebook on HOST is at http://localhost:8888.
     """
@@ -47,7 +49,8 @@ def command(*, host: str, forwards: tuple[str, ...], arguments: tuple[str, ...])
     elif arguments and re.match(r"-L|--forward", arguments[0]):
         msg = f"{arguments[0]} must stand before HOST: gpuprov ssh -L PORT {host}"
         raise click.UsageError(msg)
-    target = Session.open().instance_target(host)
+    session = Session.open()
+    target = session.instance_target(host or session.only_instance())
     tunnels = [word for forward in forwards for word in ("-L", forward)]
     # A connection of its own: on a shared one the ports would stay open after the session, and a port in use would not be an error.
     own = ["-S", "none", "-o", "ExitOnForwardFailure=yes"] if tunnels else []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provision import clouds, paths
 from provision.catalog import read
-from provision.errors import InstanceNotFoundError, RehearsalFailedError
+from provision.errors import InstanceNotFoundError, RehearsalFailedError, UsageError
 from provision.launch.journal import Journal, Record, check_name
 from provision.nearest import meant
 from provision.profile import load, lockfile
@@ -152,6 +152,19 @@ class Session(Struct):
             return f"; did you mean {' or '.join(map(repr, near[:_FEW]))}?"
         more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
         return f" (what was: {', '.join(names[:_FEW])}{more})" if names else " (nothing was)"
+
+    def only_instance(self) -> str:
+        """The name of the one machine that was launched from here.
+
+        Raises:
+            UsageError: there is none, or more than one.
+        """
+        names = [host for record in self.journal.all() for host in record.hosts]
+        if len(names) != 1:
+            found = f"there are {', '.join(names)}" if names else "nothing was launched from here"
+            msg = f"no HOST is given, and {found}"
+            raise UsageError(msg, hint="name one: `gpuprov ls` lists them" if names else "`gpuprov up PROFILE` launches one")
+        return names[0]
 
     def target(self, host: str) -> Target:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""

@@ -40,6 +40,21 @@ def test_down_of_a_rehearsal_that_ended_forgets_it(call: Call, cloud: Rehearsal)
     assert (code, "error[instance-not-found]" in err) == (2, True), err
 
 
+@pytest.mark.usefixtures("cloud")
+def test_several_are_removed_and_one_that_cannot_be_keeps_none_of_the_others(call: Call) -> None:
+    for name in ("x", "y", "z"):
+        launch(call, name)
+    code, out, err = call("down", "x", "nobody", "y", "--yes", "--rehearse")
+    assert code == 2
+    assert "error[instance-not-found]: nothing called 'nobody' was found" in err
+    assert out.count("removed instance i-") == 2
+    assert [r["name"] for r in rows(call)] == ["z"]
+    launch(call, "x")
+    code, out, _ = call("down", "x", "z", "x", "--yes", "--json")
+    assert (code, [each["name"] for each in json.loads(out)["launches"]]) == (0, ["x", "z"])
+    assert rows(call) == []
+
+
 @pytest.mark.parametrize("changed", ["profile", "lock", "owner", "created_at"])
 def test_a_machine_that_another_release_launched_is_listed_and_removed(call: Call, cloud: Rehearsal, own_home: Path, changed: str) -> None:
     launch(call)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision.host.sshconfig import SshHome
+from provision.launch.journal import Journal, Machine, Record
 
 KEYS = ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43,)
 TUNNEL = ["-S", "none", "-o", "ExitOnForwardFailure=yes", "-L"]
@@ -49,6 +50,35 @@ def test_words_reach_ssh_as_they_were_meant(told: Path, words: list[str], given:
     done = gpuprov_ssh(told, *words)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == given
+
+
+def launched(own_home: Path, *names: str) -> None:
+    for name in names:
+        machine = Machine(name, f"i-{name}", "aws", "us-east-1")
+        day = "2026-11-21T00:00:00+00:00"
+        Journal(own_home / "launches").put(
+            Record(
+                name,
+                f"launch-{name}",
+                rehearsal=False,
+                profile={},
+                profile_digest="0" * 64,
+                created_at=day,
+                deadline=day,
+                machines=(machine,),
+            )
+        )
+
+
+def test_a_host_is_left_out_where_there_is_one(told: Path, own_home: Path) -> None:
+    done = gpuprov_ssh(told)
+    assert (done.returncode, "nothing was launched from here" in done.stderr) == (2, True), done.stderr
+    launched(own_home, "a")
+    assert json.loads(gpuprov_ssh(told).stdout) == ["gpuprov-a"]
+    assert json.loads(gpuprov_ssh(told, "-L", "8888").stdout)[-1] == "gpuprov-a"
+    launched(own_home, "b")
+    done = gpuprov_ssh(told)
+    assert (done.returncode, "there are a, b\nhint: name one: `gpuprov ls` lists them" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize(
