@@ -1,6 +1,7 @@
 """`gpuprov accept`."""
 
 import datetime as dt
+import shlex
 from pathlib import Path
 
 import click
@@ -43,4 +44,6 @@ def command(
         for one in result.approvals:
             echo(f"  {one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}")
         echo(f"  statement sha256:{result.digests['statement']}\n{target}")
+        again = f"`gpuprov verify HOST --against {shlex.quote(str(evidence))}`"
+        echo(f"next: hand {target} over with {evidence} and {bundle}; {again} says later what has changed")
     ctx.exit(result.verdict)

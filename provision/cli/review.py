@@ -1,5 +1,6 @@
 """`gpuprov review`."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,9 @@ def command(
     else:
         _show_changes(against or "", result.changes)
     if result.bundle is not None:
+        bundle = shlex.quote(str(result.bundle))
         echo(f"\n{result.bundle}: sha256:{result.digest}")
+        echo(f"next: read review.html in it, then `gpuprov sign {bundle} --key FILE --as NAME`")
 
 
 def _show(review: Review) -> None:

@@ -1,5 +1,6 @@
 """`gpuprov sign`."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -39,5 +40,6 @@ def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ:
         f"  profile {statement.profile.name} sha256:{statement.profile.sha256}",
         f"  lock    sha256:{statement.lock.sha256}",
         f"  bundle  sha256:{reviewed.digest}",
+        f"next: `gpuprov verify-signature {shlex.quote(str(bundle))}` says whether that is enough",
         as_json=as_json,
     )

@@ -1,6 +1,7 @@
 """`gpuprov verify-signature`."""
 
 import datetime as dt
+import shlex
 from pathlib import Path
 
 import click
@@ -45,3 +46,5 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
             echo(f"  {s.outcome:<7} {s.principal}: " + (s.why or f"signed {s.signed_at}, until {s.expires}, with {s.key}"))
         echo(f"  {counted} of {required} signatures")
     sign.require(reviewed, organisation, now, rule)
+    if not as_json:
+        echo(f"next: `gpuprov up --bundle {shlex.quote(str(bundle))}` launches what was signed, and nothing else")

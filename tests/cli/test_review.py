@@ -20,7 +20,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_bundle_lies_where_it_is_said_to_and_has_the_digest_that_is_printed(call: Call, folder: Path) -> None:
     code, out, err = call("review", "t4-train")
     assert code == 0, err
-    assert out.splitlines()[-1] == f"t4-train.bundle: sha256:{bundle.read(folder / 't4-train.bundle').digest}"
+    said, following = out.splitlines()[-2:]
+    assert said == f"t4-train.bundle: sha256:{bundle.read(folder / 't4-train.bundle').digest}"
+    assert following == "next: read review.html in it, then `gpuprov sign t4-train.bundle --key FILE --as NAME`"
 
 
 def test_asking_the_embedded_cloud_needs_the_question(call: Call, folder: Path) -> None:

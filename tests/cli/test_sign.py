@@ -72,7 +72,7 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     assert "places.1.cloud: gcp; allowed: aws (rule clouds)" in out
     assert "(rule counters: Users of one machine may not watch each other.)" in out
     code, out, _ = call("plan", "-p", str(profile))
-    assert (code, "against the rules isa-rules: `up` will refuse:" in out, "signatures needed:\n  2" in out) == (2, True, True)
+    assert (code, "against the rules isa-rules: `up` will refuse:" in out, "signatures needed: 2" in out) == (2, True, True)
     code, _, err = call("up", "-p", str(profile))
     assert (code, "error[policy-violated]: t4-train breaks the rules isa-rules (2 violations)" in err) == (2, True), err
     assert "hint: change the profile, or ask isa@example.com" in err
@@ -94,11 +94,13 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     code, out, err = call("sign", str(path), "--key", str(people.alice), "--as", "alice@example.com", "--days", "14")
     assert (code, f"{path}: signed by alice@example.com until 20" in out) == (0, True), err
     assert f"bundle  sha256:{bundle.read(path).digest}" in out
+    assert out.endswith(f"next: `gpuprov verify-signature {path}` says whether that is enough\n")
     code, _, err = call("up", "--bundle", str(path))
     assert (code, "has 1 of 2 signatures" in err) == (2, True), err
     assert call("sign", str(path), "--key", str(people.bob), "--as", "bob@example.com")[0] == 0
     code, out, _ = call("verify-signature", str(path))
     assert (code, out.count("\n  holds   "), "2 of 2 signatures" in out) == (0, 2, True)
+    assert out.endswith(f"next: `gpuprov up --bundle {path}` launches what was signed, and nothing else\n")
     code, out, _ = call("verify-signature", str(path), "--json")
     said = json.loads(out)
     assert (said["counted"], said["required"], said["statement"]) == (2, 2, bundle.read(path).digest)
