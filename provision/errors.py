@@ -284,20 +284,6 @@ class HostUnreachableError(GpuprovError):
     exit_code = EXIT_UNKNOWN
 
 
-class PathNotFoundError(GpuprovError):
-    """A file or folder that should be copied is not there."""
-
-    code = "path-not-found"
-    exit_code = EXIT_USAGE
-
-
-class CopyFailedError(GpuprovError):
-    """A host was reached, and not everything was copied."""
-
-    code = "copy-failed"
-    exit_code = EXIT_CLOUD_OR_PLAYBOOK
-
-
 class HostKeyUnknownError(GpuprovError):
     """The host's key is not known, so that nobody can say who answers."""
 

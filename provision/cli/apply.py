@@ -29,7 +29,7 @@ from provision.workflow.several import HostsFailedError, worst
     "roles",
     multiple=True,
     metavar="ROLE",
-    shell_complete=options.completing(options.role_names),
+    shell_complete=options.complete_roles,
     help="Run only this role. May be repeated.",
 )
 @options.all_roles

@@ -30,7 +30,7 @@ from provision.workflow.session import Session
     "only_text",
     default="",
     metavar="RECIPE,…",
-    shell_complete=options.completing(lambda: RECIPES),
+    shell_complete=options.completing("provision.verify.bench.plan", "RECIPES"),
     help=f"Only these: {', '.join(RECIPES)}.",
 )
 @click.option(

@@ -103,9 +103,7 @@ def precision() -> CatalogTable:
 @command.command("instances")
 @click.option("--gpu", metavar="MODEL", shell_complete=options.complete_models, help="Only types with this GPU.")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="Only types of this cloud.")
-@click.option(
-    "--region", metavar="REGION", shell_complete=options.completing(options.region_names), help="Only types that this region offers."
-)
+@click.option("--region", metavar="REGION", shell_complete=options.complete_regions, help="Only types that this region offers.")
 @click.option("--max-price", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Only types that cost at most this an hour.")
 @click.option("--sort", type=click.Choice(catalog.SORTS), default="name", show_default=True, help="What to sort by.")
 @_prints_table
@@ -195,7 +193,7 @@ def roofline(
     "regions",
     multiple=True,
     metavar="REGION",
-    shell_complete=options.completing(options.region_names),
+    shell_complete=options.complete_regions,
     help="Ask only this region. May be repeated.",
 )
 @click.option(

@@ -41,7 +41,7 @@ def explanations() -> dict[str, Explanation]:
 
 
 @click.command("explain-error")
-@click.argument("code", metavar="[CODE]", required=False, shell_complete=options.completing(explanations))
+@click.argument("code", metavar="[CODE]", required=False, shell_complete=options.completing(__name__, "explanations"))
 @options.as_json
 def command(*, code: str | None, as_json: bool) -> None:
     """Say what an error means and what to do about it; without CODE list all codes.

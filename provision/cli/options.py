@@ -5,11 +5,12 @@ Every command imports this module, so it imports nothing heavy.
 
 import datetime as dt
 import functools
+import importlib
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -47,42 +48,27 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
     ]
 
 
-def completing(words: Callable[[], Iterable[str]]) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """What a shell completes where one of these words, or several with commas between them, is asked for."""
+def completing(module: str, words: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """What a shell completes where one of these words, or several with commas between them, is asked for.
+
+    Args:
+        module: is loaded for a shell alone.
+        words: the name of the words in it, or of what returns them.
+    """
 
     def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+        found = getattr(importlib.import_module(module), words)
         before, comma, last = typed.rpartition(",")
-        return [CompletionItem(f"{before}{comma}{word}") for word in dict.fromkeys(words()) if word.startswith(last)]
+        every = dict.fromkeys(found() if callable(found) else found)
+        return [CompletionItem(f"{before}{comma}{word}") for word in every if word.startswith((last, last.lower()))]
 
     return complete
 
 
-def check_ids() -> Iterable[str]:
-    """The ids of all checks."""
-    from provision.profile.check_ids import CHECK_IDS  # noqa: PLC0415 - for a shell alone
-
-    return sorted(CHECK_IDS)
-
-
-def role_names() -> Iterable[str]:
-    """The names of all roles."""
-    from provision.converge.roles import ROLES  # noqa: PLC0415 - as above
-
-    return ROLES
-
-
-def region_names() -> Iterable[str]:
-    """The regions of all clouds."""
-    from provision.clouds.search import regions  # noqa: PLC0415 - as above
-
-    return regions()
-
-
-def complete_models(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The GPUs whose names in the catalog begin with what is typed."""
-    from provision.catalog import read  # noqa: PLC0415 - as above
-
-    return [CompletionItem(gpu.model, help=gpu.name) for gpu in read.gpus().gpus if gpu.model.startswith(typed.lower())]
+complete_checks = completing("provision.profile.check_ids", "CHECK_IDS")
+complete_roles = completing("provision.converge.roles", "ROLES")
+complete_regions = completing("provision.clouds.search", "regions")
+complete_models = completing("provision.catalog.gpu_models", "GPU_MODELS")
 
 
 def _profile_option(text: str) -> Callable[[Any], Any]:

@@ -37,7 +37,7 @@ def command() -> None:
     "regions",
     multiple=True,
     metavar="REGION",
-    shell_complete=options.completing(options.region_names),
+    shell_complete=options.complete_regions,
     help="Where, in the order of preference. May be repeated.",
 )
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The only cloud that counts.  [default: the one that has the region]")

@@ -1,18 +1,22 @@
 """Plain tables: as many columns as the terminal is wide, all of them elsewhere."""
 
+from __future__ import annotations
+
 import csv
 import io
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from provision.launch.place import Attempt
 from provision.report.base import inert
+
+if TYPE_CHECKING:
+    from provision.launch.place import Attempt  # loads the profile, of which most tables have no need
 
 _NO_TERMINAL: Final = 400
 _UNKNOWN: Final = 80  # a terminal that does not know its size

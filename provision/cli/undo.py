@@ -22,7 +22,7 @@ from provision.workflow.setup import artefacts_folder
     "roles",
     multiple=True,
     metavar="ROLE",
-    shell_complete=options.completing(options.role_names),
+    shell_complete=options.complete_roles,
     help="Undo only what this role changed. May be repeated.",
 )
 @click.option("--check", is_flag=True, help="Show what would be put back, and change nothing.")

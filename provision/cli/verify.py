@@ -87,14 +87,14 @@ class VerifyWords(Struct):
     "--only",
     multiple=True,
     metavar="CHECK",
-    shell_complete=options.completing(options.check_ids),
+    shell_complete=options.complete_checks,
     help="Make only this check. May be repeated.",
 )
 @click.option(
     "--skip",
     multiple=True,
     metavar="CHECK",
-    shell_complete=options.completing(options.check_ids),
+    shell_complete=options.complete_checks,
     help="Leave this check out. May be repeated. The report names it.",
 )
 @options.tier

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import IO, Final
 
-from provision.errors import CopyFailedError, GpuprovError, HostUnreachableError, PathNotFoundError, UsageError
+from provision.errors import EXIT_CLOUD_OR_PLAYBOOK, EXIT_USAGE, GpuprovError, HostUnreachableError, UsageError
 from provision.host.ssh import Target, execute, ssh_argv
 from provision.structs import Struct
 
@@ -27,6 +27,20 @@ _MOST_SAID: Final = 4000  # bytes that are kept of what rsync and the host print
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _AT_WORK: Final = re.compile(r"([\d,.]+[KMGT]?)\s+(\d+)%\s+([\d.]+ ?[kKMGT]?B/s)")  # what --progress prints over and over
 Progress = Callable[[str], None]
+
+
+class PathNotFoundError(GpuprovError):
+    """A file or folder that should be copied is not there."""
+
+    code = "path-not-found"
+    exit_code = EXIT_USAGE
+
+
+class CopyFailedError(GpuprovError):
+    """A host was reached, and not everything was copied."""
+
+    code = "copy-failed"
+    exit_code = EXIT_CLOUD_OR_PLAYBOOK
 
 
 class _Rsync(Struct):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from provision.errors import CopyFailedError, HostUnreachableError, PathNotFoundError, UsageError
+from provision.errors import HostUnreachableError, UsageError
 from provision.host.ssh import Target
-from provision.host.transfer import Copied, pull, push
+from provision.host.transfer import Copied, CopyFailedError, PathNotFoundError, pull, push
 
 # ssh's options up to the host's name, then the command, which a shell reads on the host as it does behind sshd.
 REMOTE = 'while [ "$1" != box ]; do shift; done; shift'
