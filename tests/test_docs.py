@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -68,6 +69,14 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(prose(page)) if "://" not in link and not link.startswith(("#", "mailto:"))]
     missing = [link for link in links if not (page.parent / link.partition("#")[0]).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_column_of_a_table_has_a_title(page: Path) -> None:
+    """A reader of screens says it before each cell; axe refuses a page without (empty-table-header)."""
+    lines = page.read_text().splitlines()
+    heads = [line for line, rule in itertools.pairwise(lines) if re.fullmatch(r"\|[-:| ]+\|", rule)]
+    assert [head for head in heads if not all(cell.strip() for cell in head.strip("|").split("|"))] == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
