@@ -1,5 +1,6 @@
 """`gpuprov lock`."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -60,7 +61,7 @@ def _refuse_stale(lock: Lock, fresh: Lock, path: Path, name: str) -> None:
     """Refuse a lock that is not what would be locked today."""
     if differences := lockfile.stale(lock, fresh):
         msg = "\n  ".join([f"{path} is stale ({len(differences)} differences)", *differences])
-        raise LockStaleError(msg, hint=f"`gpuprov lock {name}` writes it again")
+        raise LockStaleError(msg, hint=f"`gpuprov lock {shlex.quote(name)}` writes it again")
 
 
 def _write(path: Path, fresh: Lock) -> list[str]:

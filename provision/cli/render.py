@@ -28,7 +28,7 @@ _MOST_KEY_BYTES: Final = 16 * 1024
 @click.option("--where", metavar="REGION|ZONE", help="The place of the profile.  [default: the first that suits the form]")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on several.")
 @click.option("--name", metavar="NAME", help="The name of the machine.  [default: the profile's name]")
-@click.option("--deadline", metavar="TIME", help="When the machine ends itself, such as 2026-11-22T08:00:00+00:00.")
+@click.option("--deadline", metavar="TIME", help="When the machine ends itself: 8h from now, or 2026-11-22T08:00:00+00:00.")
 @click.option(
     "--public-key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -93,14 +93,14 @@ def _key(path: Path) -> str:
 
 
 def _time(text: str, hours: int) -> dt.datetime:
-    """A time with its offset, in the future and not later than the profile allows."""
+    """A time from now, or one with its offset: in the future and not later than the profile allows."""
     now = dt.datetime.now(dt.UTC)
     try:
         time = dt.datetime.fromisoformat(text)
     except ValueError:
-        time = now.replace(tzinfo=None)
+        time = now + dt.timedelta(seconds=options.seconds(text))
     if time.tzinfo is None:
-        msg = f"{text!a} is not a time with an offset; write it as {now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%S+00:00}"
+        msg = f"{text!a} has no offset; write it as {now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%S+00:00}, or as {hours}h"
         raise click.UsageError(msg)
     if not now < time <= now + dt.timedelta(hours=hours):
         msg = f"{text} is not within the {hours} h from now that the profile allows"

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -101,11 +102,16 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     lock = read(path)
     if lock.profile.sha256 != load.digest(profile):
         msg = f"{path} was written before {profile_path.name} was changed"
-        raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` writes it again; `gpuprov diff` shows the changes")
+        raise LockStaleError(msg, hint=_again(profile_path))
     if lock.python is not None and is_stale(lock, profile_path):
         msg = f"{path} was written before {lock.python.file} was changed"
-        raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` resolves it again")
+        raise LockStaleError(msg, hint=_again(profile_path))
     return lock
+
+
+def _again(profile_path: Path) -> str:
+    profile = shlex.quote(str(profile_path))
+    return f"`gpuprov lock {profile} --check` shows what would change, and `gpuprov lock {profile}` writes it again"
 
 
 def find_or_build(profile_path: Path, profile: Profile, today: dt.date) -> Lock:

@@ -77,10 +77,13 @@ def _issues(reports: Sequence[Report]) -> Iterator[_Issue]:
 
 
 def _verdict(reports: Sequence[Report], *, strict: bool) -> tuple[Outcome, str]:
-    """How the verdict is shown. Where nothing was checked, the page must not look as if something had passed."""
+    """How the verdict is shown. Where nothing was checked, or something is waived, the page must not look as if all had passed."""
     if not any(report.findings for report in reports):
         return "unknown", "nothing checked"
-    return _VERDICTS[exit_code(reports, strict=strict)]
+    code = exit_code(reports, strict=strict)
+    if code == EXIT_OK and summary(reports)["waived"]:
+        return "waived", "holds, with waivers"
+    return _VERDICTS[code]
 
 
 def _notes(reports: Sequence[Report], *, strict: bool) -> dict[str, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,19 @@ def test_a_runbook_has_the_key_without_its_comment(call: Call, key: str) -> None
     assert "203.0.113.7/32" in out
 
 
+def test_a_deadline_may_be_a_time_from_now(call: Call, key: str) -> None:
+    given = ("--deadline", "8h", "--public-key", key, "--ssh-from", "203.0.113.7")
+    code, out, _ = call("render", "t4-train", "--as", "runbook", "--where", "ap-southeast-1", *given)
+    ends = [dt.datetime.fromisoformat(each) for each in re.findall(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", out)]
+    assert code == 0
+    assert any(abs(end - dt.datetime.now(dt.UTC) - dt.timedelta(hours=8)) < dt.timedelta(minutes=5) for end in ends), ends
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--as", "cloudformation", "--deadline", "13h"], "12 h"),
+        (["--as", "cloudformation", "--deadline", "8"], "has no unit"),
         (["--as", "pulumi"], "pulumi"),
         (["--as", "cloudformation", "--where", "us-east-1"], "ap-east-1"),
         (["--as", "cloudformation", "--name", "No Name"], "No Name"),

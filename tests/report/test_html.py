@@ -98,6 +98,16 @@ def test_the_policy_admits_our_style_and_our_script_by_their_digests_and_nothing
     assert [tag for tag, _ in Page(text).elements][:4] == ["html", "head", "meta", "meta"]
 
 
+def test_what_holds_with_waivers_has_not_the_colour_of_what_holds() -> None:
+    """On a host without a GPU, whose checks are waived, a green page would say that the GPU was proven."""
+    waived = replace(CLEAN, findings=tuple(finding for finding in ONE.findings if finding.outcome in {"pass", "waived"}))
+    for hosts in ((waived,), (CLEAN, waived)):
+        text = html.render(*hosts)
+        assert [a["class"] for a in Page(text).all("section") if a.get("id") == "verdict"] == ["verdict waived"]
+        assert "<span>holds, with waivers</span></p>" in text
+        assert json.loads(json_format.render(*hosts))["exit_code"] == 0
+
+
 STRICT_CODES = [(ONE,), (CLEAN,), (UNKNOWN,), (WARNED,), (CLEAN, WARNED), (UNKNOWN, WARNED), (ONE, WARNED)]
 
 
@@ -254,6 +264,6 @@ def test_every_pair_of_colours_that_is_used_has_a_contrast_of_4_5(ground: int) -
     for outcome in OUTCOMES:
         pairs += [(outcome, "ground"), (outcome, f"{outcome}-ground"), ("text", f"{outcome}-ground")]
         # The counts of all outcomes stand on the ground of the verdict.
-        pairs += [(outcome, f"{verdict}-ground") for verdict in ("pass", "fail", "unknown")]
+        pairs += [(outcome, f"{verdict}-ground") for verdict in ("pass", "fail", "unknown", "waived")]
     low = {pair: round(contrast(colours[pair[0]], colours[pair[1]]), 2) for pair in pairs}
     assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
