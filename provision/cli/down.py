@@ -17,7 +17,8 @@ from provision.workflow.session import Session
 @options.in_rehearsal
 @options.assume_yes
 @options.as_json
-def command(*, hosts: tuple[str, ...], rehearse: bool, yes: bool, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, hosts: tuple[str, ...], rehearse: bool, yes: bool, as_json: bool) -> None:
     """Remove the launch called HOST: all its machines and everything that was made for them, found by tag. Several are removed in turn.
 
     It shows what would be removed and asks for confirmation. Without a terminal it needs --yes.
@@ -34,12 +35,13 @@ def command(*, hosts: tuple[str, ...], rehearse: bool, yes: bool, as_json: bool)
         removed.append({"name": name, "removed": phrases})
         if not as_json:
             echo("\n".join([f"removed {phrase}" for phrase in phrases] or [line]))
-    if as_json and removed:
-        options.print_json(removed[0] if len(names) == 1 else {"launches": removed})
     if failed:
+        ctx.obj["beside"] = {"launches": removed}
         for name, before in failed[:-1]:
             echo(f"{name}: {before.message}; {before.hint}", err=True)
         raise failed[-1][1]
+    if as_json:
+        options.print_json(removed[0] if len(names) == 1 else {"launches": removed})
 
 
 def _remove(session: Session, name: str, *, rehearsal: bool, yes: bool) -> tuple[list[str], str]:

@@ -7,7 +7,10 @@ import click
 
 from provision import paths
 from provision.cli import options, tables
+from provision.errors import GpuprovError
+from provision.report.base import inert
 from provision.structs import Struct, asdict
+from provision.workflow.session import Session
 
 _SECTION: Final = re.compile(
     r"^### (?P<code>[a-z-]+)\n\nExit code (?P<exit_code>\d+)\. (?P<means>.+?)\n\n\*\*What to do:\*\* (?P<do>.+?)\n\n",
@@ -46,7 +49,8 @@ def explanations() -> dict[str, Explanation]:
 def command(*, code: str | None, as_json: bool) -> None:
     """Say what an error means and what to do about it; without CODE list all codes.
 
-    CODE is the word in brackets: quota-exceeded in `error[quota-exceeded]`. `error[quota-exceeded]` is understood, too.
+    CODE is the word in brackets: quota-exceeded in `error[quota-exceeded]`. `error[quota-exceeded]` is understood, too. What a cloud said
+    the last time is shown whole.
     """
     known, page = explanations(), str(paths.errors_page())
     if code is None:
@@ -59,4 +63,11 @@ def command(*, code: str | None, as_json: bool) -> None:
     options.check_word(word, list(known), "error code")
     each = known[word]
     lines = [f"{word} (exit code {each.exit_code})", click.wrap_text(each.means, 100), "", click.wrap_text(f"What to do: {each.do}", 100)]
-    options.show({**asdict(each), "page": page}, *lines, "", f"page: {page}", as_json=as_json)
+    try:
+        last = Session.open().audit.last(word)
+    except GpuprovError:
+        last = None  # the page is read where nothing can be kept, too
+    if last is not None:
+        lines += ["", click.wrap_text(f"The last time here, {last.at}, `gpuprov {last.command}`: {inert(last.said, 2_000)}", 100)]
+    data = {**asdict(each), "page": page, "last": asdict(last) if last else None}
+    options.show(data, *lines, "", f"page: {page}", as_json=as_json)

@@ -73,8 +73,12 @@ def _as_words(session: Session, direction: str, host: str, paths: tuple[str, ...
         raise click.UsageError(msg)
     if hosts:
         (host,) = hosts
-        here = [word for name, word in every if not name and word != host]
+        # A host before its own paths is no path; anywhere else its name is that of a file.
+        here = [word for number, (name, word) in enumerate(every) if not name and (number or word != host)]
         there = [path for name, path in named if name]
+        if direction == "from" and len(here) > 1:
+            msg = f"{' and '.join(here)} are both on this machine: one is where the files go"
+            raise click.UsageError(msg)
         paths = (*here, *there) if direction == "to" else (*there, *(here or ["."]))
     elif len(paths) == 1:
         paths = (*paths, "" if direction == "to" else ".")

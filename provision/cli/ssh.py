@@ -40,7 +40,7 @@ def _forwards(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ..
 def command(*, host: str | None, forwards: tuple[str, ...], arguments: tuple[str, ...]) -> None:
     """Open a shell, or run COMMAND, on the instance called HOST. `ssh gpuprov-HOST` does the same.
 
-    HOST may be left out where there is one.
+    HOST may be left out if there is only one machine.
 
     Options come before HOST: after `gpuprov ssh -L 8888 HOST`, the notebook on HOST is at http://localhost:8888.
     """

@@ -2,8 +2,10 @@
 
 No line holds an argument, an address of a file, a message or a parameter of a call as it came: any of them may hold a secret. What is
 written is chosen by name: names of machines and signers, digests, numbers, codes of errors, and the ids under which the clouds' own trails
-have the calls.
+have the calls. The one exception is what a cloud said when it refused, which nobody finds again elsewhere.
 """
+
+from __future__ import annotations
 
 import contextlib
 import datetime as dt
@@ -17,13 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from provision.clouds import changes
-from provision.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, GpuprovError, InterruptedRunError
+from provision.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, CloudError, GpuprovError, InterruptedRunError
 from provision.launch.chain import AuditUnwritableError, Chain, ChainReading, Entry
 from provision.structs import MutableStruct, Struct, field
 
 _MOST_ITEMS: Final = 100
 _NOT_TOKEN: Final = re.compile(r"[^\w.:/@+=,-]", re.ASCII)
 _MOST_TOKEN: Final = 200
+_MOST_SAID: Final = 2_000
 
 Safe = str | int | float | bool | Sequence[str]
 
@@ -63,6 +66,14 @@ class Ending(MutableStruct):
     results: dict[str, Safe] = field(default_factory=dict)
 
 
+class LastRefusal(Struct):
+    """What a cloud said to a command: when, to which, and its sentence."""
+
+    at: str
+    command: str
+    said: str
+
+
 class AuditLog:
     """The log of one user.
 
@@ -77,6 +88,18 @@ class AuditLog:
     def read(self) -> ChainReading:
         """All lines that fit, and the first that does not."""
         return self._chain.read()
+
+    def last(self, code: str) -> LastRefusal | None:
+        """The last command that a cloud refused with this code, as far as the log can be read."""
+        commands: dict[str, str] = {}
+        found = None
+        for entry in self.read().entries if self.path.exists() else ():
+            run = str(entry.get("run"))
+            if entry.get("event") == "intent":
+                commands[run] = f"{entry.get('command', '')} {entry.get('name', '')}"
+            elif entry.get("error") == code and entry.get("said"):
+                found = LastRefusal(str(entry.get("at", "")), commands.get(run, ""), str(entry["said"]))
+        return found
 
     @contextlib.contextmanager
     def undertaken(self, undertaking: Undertaking) -> Iterator[Ending]:
@@ -144,6 +167,9 @@ def _call(call: changes.ChangingCall) -> Entry:
 
 
 def _failure(error: BaseException) -> Entry:
+    if isinstance(error, CloudError):
+        said = " ".join((error.detail or error.message)[: 2 * _MOST_SAID].split())[:_MOST_SAID]
+        return {"exit": error.exit_code, "error": error.code, "said": "".join(c if c.isprintable() else "�" for c in said)}
     if isinstance(error, GpuprovError):
         return {"exit": error.exit_code, "error": error.code}
     if isinstance(error, KeyboardInterrupt):

@@ -50,6 +50,10 @@ def test_several_are_removed_and_one_that_cannot_be_keeps_none_of_the_others(cal
     assert out.count("removed instance i-") == 2
     assert [r["name"] for r in rows(call)] == ["z"]
     launch(call, "x")
+    code, out, _ = call("down", "nobody", "x", "--yes", "--rehearse", "--json")
+    data = json.loads(out)
+    assert (code, data["error"]["code"], [each["name"] for each in data["launches"]]) == (2, "instance-not-found", ["x"])
+    launch(call, "x")
     code, out, _ = call("down", "x", "z", "x", "--yes", "--json")
     assert (code, [each["name"] for each in json.loads(out)["launches"]]) == (0, ["x", "z"])
     assert rows(call) == []

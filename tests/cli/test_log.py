@@ -78,6 +78,12 @@ def test_a_refused_call_has_the_clouds_code_and_its_id(call: Call, cloud: Rehear
     assert refused["answer"] == "UnauthorizedOperation"
     assert len(refused["request_id"]) == 36
     assert told[-1]["error"] == "permission-refused"
+    assert told[-1]["said"].startswith("UnauthorizedOperation: ")
+    _, out, _ = call("explain-error", "permission-refused")
+    words = " ".join(out.split())
+    assert f"The last time here, {told[-1]['at']}, `gpuprov up x`: {told[-1]['said']}" in words
+    assert json.loads(call("explain-error", "permission-refused", "--json")[1])["last"]["command"] == "up x"
+    assert json.loads(call("explain-error", "quota-exceeded", "--json")[1])["last"] is None
     fault = {"action": "compute.instances.insert", "kind": "error", "code": "forbidden", "http": 403}
     control.ask(cloud, "faults", method="PUT", body=[fault])
     call("up", "--profile", "t4-train", "--rehearse", "gcp", "--name", "y", "--without-gpu")

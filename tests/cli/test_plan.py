@@ -78,6 +78,7 @@ def test_ones_own_profile_is_named_by_its_file(call: Call, tmp_path: Path) -> No
         (None, "can be launched in 2 places of 3, says the catalog; no cloud was asked"),
         ([(True, True), (True,)], "can be launched, the clouds say, in 2 of 3 places"),
         ([(True, None), (True,)], "can be launched, the clouds say, in 2 of 3 places; not all is known of 1"),
+        ([(), (True,)], "can be launched, the clouds say, in 2 of 3 places; not all is known of 1"),
         ([(None, False), (True,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1"),
         ([(None, False), (None,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1; not all is known of 1"),
         ([(False,), (False, True)], "cannot be launched: the clouds say no in 2 places of 3"),
@@ -88,7 +89,9 @@ def test_what_the_clouds_say_is_in_the_first_line(tmp_path: Path, held: list[tup
     made = plan(source.profile, source.lock, "mine")
     usable = [place for place in made.places if place.refusal is None]
     answers = None if held is None else {p: [Answer("x", one, "") for one in each] for p, each in zip(usable, held, strict=True)}
-    assert as_text(made, Shown("p", "", answers=answers)).splitlines()[0] == f"mine {verdict}"
+    lines = as_text(made, Shown("p", "", answers=answers)).splitlines()
+    assert lines[0] == f"mine {verdict}"
+    assert ("`gpuprov up p --name mine` launches" in lines[-1]) == ("can be launched" in verdict)
 
 
 def test_a_price_has_its_date_and_a_place_without_one_is_refused_unless_the_profile_allows_it(call: Call, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def test_copying_needs_a_machine_of_ours_and_rsync(call: Call, monkeypatch: pyte
         (("pull", "m:/data/a"), ["m:/data/a", "."]),
         (("pull", "m:a", "m:b", "c"), ["m:a", "m:b", "c"]),
         (("pull", "m", "m:a", "c"), ["m:a", "c"]),
+        (("pull", "m:a", "m"), ["m:a", "m"]),  # a folder that is called like the host
+        (("push", "a", "m", "m:/data"), ["a", "m", "m:/data"]),
     ],
 )
 def test_a_host_and_its_paths_are_said_as_for_scp_too(
@@ -54,7 +56,7 @@ def test_a_host_and_its_paths_are_said_as_for_scp_too(
     rsync.chmod(0o755)
     monkeypatch.setenv("PATH", f"{rsync.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
-    for name in ("a", "b"):
+    for name in ("a", "b", "m"):
         Path(name).write_text("")
     code, out, err = call(*words)
     assert (code, out) == (0, "copied 0 files, 0.0 MB\n"), err
@@ -62,7 +64,10 @@ def test_a_host_and_its_paths_are_said_as_for_scp_too(
     assert [word.replace("gpuprov-", "") for word in said[said.index("--") + 1 :]] == copied
 
 
-@pytest.mark.parametrize(("words", "why"), [(("pull", "m:a", "n:b", "."), "of m and n"), (("push", "m:a"), "at least one PATH")])
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [(("pull", "m:a", "n:b", "."), "of m and n"), (("pull", "m:a", "b", "c"), "b and c are both"), (("push", "m:a"), "at least one PATH")],
+)
 def test_what_names_two_hosts_or_nothing_is_refused(call: Call, words: tuple[str, ...], why: str) -> None:
     for name in ("m", "n"):
         Session.open().ssh.add(name, address="127.0.0.1", login="u", keys=("ssh-ed25519 AAAA",))

@@ -17,7 +17,7 @@ import pytest
 
 from provision.clouds import changes
 from provision.clouds.changes import ChangingCall
-from provision.errors import NameTakenError, ProfileNotFoundError
+from provision.errors import CapacityError, CloudError, NameTakenError, ProfileNotFoundError
 from provision.launch.audit import AuditLog, Safe, Undertaking
 from provision.launch.chain import AuditUnwritableError
 
@@ -175,6 +175,12 @@ def test_an_outcome_has_the_exit_code_and_the_results(log: AuditLog, code: int) 
     ("error", "line"),
     [
         (NameTakenError(SECRET, hint=SECRET, detail=SECRET), {"exit": NameTakenError.exit_code, "error": "name-taken"}),
+        (
+            CapacityError("no room", hint=SECRET, detail="InsufficientInstanceCapacity:\n no \x1b[31mroom  left"),
+            {"exit": 4, "error": "no-capacity", "said": "InsufficientInstanceCapacity: no �[31mroom left"},
+        ),
+        (CloudError("it said no", hint=SECRET), {"exit": 4, "error": "cloud-failed", "said": "it said no"}),
+        (CloudError("no", hint=SECRET, detail="x " * 9_000), {"exit": 4, "error": "cloud-failed", "said": ("x " * 1_000)}),
         (ProfileNotFoundError(SECRET, hint=SECRET), {"exit": 2, "error": "profile-not-found"}),
         (KeyboardInterrupt(SECRET), {"exit": 130, "error": "interrupted"}),
         (ValueError(SECRET), {"exit": 70, "error": "ValueError"}),
