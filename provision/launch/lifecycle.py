@@ -7,7 +7,15 @@ from typing import Final, TypeVar
 from provision.clouds import base
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
-from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError, UsageError
+from provision.errors import (
+    CapacityError,
+    CloudError,
+    CredentialsExpiredError,
+    CredentialsMissingError,
+    InstanceNotFoundError,
+    ShortageError,
+    UsageError,
+)
 from provision.launch.journal import Journal, Record
 from provision.launch.ours import Ours, Pair, oldest_first
 from provision.launch.regions import everywhere
@@ -199,8 +207,21 @@ def stop(ours: Ours, instances: Sequence[base.Instance]) -> None:
 
 
 def start(ours: Ours, instances: Sequence[base.Instance]) -> list[base.Instance]:
-    """Power machines on and wait until they run; they may have other addresses."""
-    answers = _each(instances, lambda pair, members: ours.handle(pair).start(members, timeout_s=_POWER_S))
+    """Power machines on and wait until they run; they may have other addresses.
+
+    Raises:
+        ShortageError: there is no room, or a limit is reached. Its hint names no other place, because a machine's disks stay where it is.
+    """
+    try:
+        answers = _each(instances, lambda pair, members: ours.handle(pair).start(members, timeout_s=_POWER_S))
+    except ShortageError as error:
+        later = (
+            "try again later"
+            if isinstance(error, CapacityError)
+            else "ask the cloud for more, or remove what is no longer used (`gpuprov ls`)"
+        )
+        error.hint = f"{later}: its disks are where it is, so it starts in no other place; a new machine of `gpuprov up` may be in one"
+        raise
     return oldest_first(instance for members in answers for instance in members)
 
 

@@ -11,11 +11,13 @@ import pytest
 from provision.clouds import base
 from provision.clouds.base import NotSetUpError
 from provision.errors import (
+    CapacityError,
     CloudError,
     CloudUnreachableError,
     CredentialsExpiredError,
     CredentialsMissingError,
     InstanceNotFoundError,
+    QuotaExceededError,
     ThrottledError,
     UsageError,
 )
@@ -88,6 +90,22 @@ def test_a_deadline_that_is_over_is_not_moved(end: str) -> None:
 
 
 # --- acting in every region --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "begins"),
+    [
+        (CapacityError("no room", hint="add another zone"), "try again later: "),
+        (QuotaExceededError("too small", hint="add a region to the places"), "ask the cloud for more, or remove what is no longer used (`"),
+    ],
+    ids=["room", "quota"],
+)
+def test_a_machine_that_cannot_start_is_not_told_to_take_another_place(memory: Memory, error: CloudError, begins: str) -> None:
+    memory[HERE].fails["start"] = error
+    with pytest.raises(type(error), match=error.message) as caught:
+        lifecycle.start(memory.ours(), [machine()])
+    assert caught.value.hint.startswith(begins)
+    assert "its disks are where it is, so it starts in no other place" in caught.value.hint
 
 
 def test_each_region_acts_on_its_own_machines(memory: Memory) -> None:

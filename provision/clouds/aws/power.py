@@ -116,14 +116,8 @@ def start(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: f
         _until_stopped(api, stopping, timeout_s=timeout_s)
     to_start = [i.id for i in instances if i.state in {"stopped", "stopping"}]
     if to_start:
-        try:
-            with cloud_errors("ec2:StartInstances", api.region):
-                api.ec2.start_instances(InstanceIds=to_start)
-        except CapacityError as error:
-            error.hint = (
-                "try again later: its disks are in this zone, so it starts in no other; a new machine of `gpuprov up` may be in one"
-            )
-            raise
+        with cloud_errors("ec2:StartInstances", api.region):
+            api.ec2.start_instances(InstanceIds=to_start)
         # For a moment after the call EC2 may still show them as stopped, which here does not mean that they are lost.
         poll_ec2(lambda: _now(api, to_start), lambda now: all(i.state != "stopped" for i in now), timeout_s=min(_UNSEEN_S, timeout_s))
     return until_running(api, instances, timeout_s=timeout_s)

@@ -6,9 +6,8 @@ import botocore.exceptions as boto
 import pytest
 
 from provision.clouds.refusals import MachineRefusedError
-from provision.errors import CapacityError, InstanceLostError
-from provision.rehearsal import control
-from tests.clouds.aws.rig import FAULTS, AwsRig
+from provision.errors import InstanceLostError
+from tests.clouds.aws.rig import AwsRig
 
 
 def test_a_new_address_after_off_and_on(rig: AwsRig) -> None:
@@ -52,13 +51,3 @@ def test_a_protected_machine_says_how_its_protection_is_taken_off(rig: AwsRig) -
     rig.client.modify_instance_attribute(InstanceId=machine.id, DisableApiTermination={"Value": False})
     cloud.remove(cloud.things(order.name), on_step=lambda _: None)
     assert [thing for thing in cloud.things(order.name) if thing.alive] == []
-
-
-def test_a_stopped_machine_without_room_in_its_zone_is_not_told_to_take_another(rig: AwsRig) -> None:
-    cloud = rig.cloud()
-    (machine,) = cloud.launch(rig.order())
-    cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=240)
-    control.ask(rig.ec2, "faults", method="PUT", body=[{"action": "StartInstances", **FAULTS["capacity"]}])
-    with pytest.raises(CapacityError) as caught:
-        cloud.start(cloud.find(machine.group), timeout_s=5)
-    assert "it starts in no other" in caught.value.hint
