@@ -150,9 +150,9 @@ class _LazyGroup(click.Group):
         name, *rest = args
         command = self.get_command(ctx, name)
         if command is None and not name.startswith("-"):
-            raise _no_command(name, COMMANDS)
+            raise _unknown(name, COMMANDS)
         if isinstance(command, click.Group) and rest and not rest[0].startswith("-") and rest[0] not in command.commands:
-            raise _no_command(rest[0], command.commands, name)
+            raise _unknown(rest[0], command.commands, name)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -172,9 +172,11 @@ class _LazyGroup(click.Group):
                 formatter.write_dl([(f"{name:{widest}}", text) for name, text in group.items()])
 
 
-def _no_command(word: str, names: Iterable[str], group: str = "") -> UsageError:
-    from provision.cli.unknown import suggestion  # noqa: PLC0415 - of use for a wrong word alone
+def _unknown(word: str | click.NoSuchOption, names: Iterable[str] = (), group: str = "") -> UsageError:
+    from provision.cli.unknown import no_option, suggestion  # noqa: PLC0415 - of use for a wrong word alone
 
+    if isinstance(word, click.NoSuchOption):
+        return no_option(word)
     return suggestion(word, names, group)
 
 
@@ -228,6 +230,8 @@ def _run(words: list[str]) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         echo(error.format_message(), err=True)
         return EXIT_USAGE
+    except click.NoSuchOption as error:
+        return _fail(_unknown(error), words, shared)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f"`{context.command_path if context else 'gpuprov'} --help` shows the usage"

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import click
+
 from provision.errors import UsageError
 from provision.nearest import meant
 
@@ -49,6 +51,33 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
 }
 """Group → word → the commands that do that; the group of the first word is empty."""
+
+_KEYS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("spot", "use-spot", "preemptible", "interruptible", "on-demand"), "places.0.market"),
+    **dict.fromkeys(("gpu", "gpu-type", "accelerator", "accelerators"), "gpu.model"),
+    **dict.fromkeys(("gpus", "gpu-count", "num-gpus"), "gpu.count"),
+    **dict.fromkeys(("region", "regions"), "places.0.regions"),
+    **dict.fromkeys(("zone", "zones"), "places.0.zones"),
+    **dict.fromkeys(("cloud", "infra", "provider", "backend"), "places.0.cloud"),
+    **dict.fromkeys(("instance-type", "machine-type", "instance", "type", "size"), "places.0.instance_type"),
+    **dict.fromkeys(("disk-size", "disk", "boot-disk-size", "volume-size", "storage"), "disks.root.size_gb"),
+    **dict.fromkeys(("image", "image-id", "ami"), "places.0.image"),
+    **dict.fromkeys(("max-price", "price", "budget"), "limits.price_per_hour_usd"),
+    **dict.fromkeys(("ttl", "max-duration", "max-run-duration", "deadline"), "limits.deadline_h"),
+    **dict.fromkeys(("ssh-key", "key-name", "user"), "users"),
+    **dict.fromkeys(("tag", "tags", "label", "labels"), "tags"),
+    **dict.fromkeys(("subnet", "network", "vpc"), "network.subnet"),
+}
+"""Option of other tools, without its hyphens → the key of a profile that says the same."""
+
+
+def no_option(error: click.NoSuchOption) -> UsageError:
+    """The error for an option that the command lacks; the key of a profile where another tool has it as an option."""
+    command = error.ctx.command_path if error.ctx else "gpuprov"
+    if key := _KEYS.get(error.option_name.lstrip("-")):
+        hint = f"the profile says it, in {key}: `gpuprov profile new` writes a profile, and `gpuprov plan` says what it costs"
+        return UsageError(f"{command} has no option {error.option_name}", hint=hint)
+    return UsageError(error.format_message(), hint=f"`{command} --help` shows the usage")
 
 
 def suggestion(word: str, names: Iterable[str], group: str = "") -> UsageError:

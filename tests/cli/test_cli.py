@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from provision import paths
 from provision.cli import COMMANDS, main, unknown
 from provision.errors import EXIT_CUT, CloudInvalidError
+from provision.profile import described
 from tests.cli.conftest import Call
 from tests.fuzz.run import lay
 
@@ -112,6 +115,33 @@ def test_every_command_that_is_suggested_exists() -> None:
         for word, meant in synonyms.items():
             assert all(command.split()[0] in COMMANDS for command in meant)
             assert group or word not in COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [("--spot", "places.0.market"), ("--gpus=2", "gpu.count"), ("--region=x", "places.0.regions"), ("--disk-size=9", "disks.root.size_gb")],
+)
+def test_an_option_of_another_tool_gets_the_key_of_the_profile(call: Call, option: str, key: str) -> None:
+    code, out, err = call("up", "t4-train", option)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error[usage]: gpuprov up has no option {option.partition('=')[0]}\nhint: the profile says it, in {key}: ")
+
+
+def keys_of(node: dict[str, Any], definitions: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Every key of a JSON Schema, dotted, with 0 for the items of a list."""
+    target = definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+    for name, child in target.get("properties", {}).items():
+        yield f"{path}{name}"
+        yield from keys_of(child, definitions, f"{path}{name}.")
+    for each in (*target.get("anyOf", ()), *target.get("oneOf", ())):
+        yield from keys_of(each, definitions, path)
+    if "items" in target:
+        yield from keys_of(target["items"], definitions, f"{path}0.")
+
+
+def test_every_key_that_is_named_instead_of_an_option_exists() -> None:
+    schema = described.schema()
+    assert set(unknown._KEYS.values()) - set(keys_of(schema, schema["$defs"])) == set()
 
 
 @pytest.mark.parametrize("group", [[], ["profile"], ["catalog"], ["policy"], ["rehearse"]])
