@@ -189,7 +189,9 @@ def test_a_tool_that_hangs_or_floods_costs_its_own_fact(host: Endpoint) -> None:
     host.program("make", "#!/bin/sh\nexec yes\n")
     host.program("git", "#!/bin/sh\nsleep 7 & echo git version 2.39.2\n")
     facts = host.look(timeout_s=15)
-    assert "12 s" in facts.raw["tool_gcc"]["unknown"]
+    late = re.fullmatch(r"not observed within (\d+) s", facts.raw["tool_gcc"]["unknown"])
+    assert late  # of the 15 s, three are for the way back and some for the way there
+    assert 5 < int(late[1]) <= 12
     assert "printed more than" in facts.raw["tool_make"]["unknown"]
     assert tool(facts, "git") is not None  # what a child left behind holds open is not waited for
     assert honest(facts)

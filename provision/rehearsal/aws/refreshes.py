@@ -155,16 +155,17 @@ def _holds_at_checkpoint(refresh: Refresh, now: float, *, settled: bool) -> bool
 
 
 def _replace(engine: Engine, group: Group, refresh: Refresh, staying: dict[str, GroupMember]) -> None:
-    """Retire as many as the preferences allow; the group's size brings their replacements."""
+    """Retire as many as the preferences allow; the group's size brings their replacements. Who is not in service costs no health."""
     least = math.ceil(group.desired * float(refresh.preferences.get("MinHealthyPercentage", 90)) / 100)
     in_service = sum(member.state == "InService" for member in staying.values())
     missing = group.desired - in_service
-    room = max(in_service - least, 1 if not missing else 0)
-    room = min(room, _allowed(refresh) - (refresh.total - len(refresh.waiting)))
+    healthy = max(in_service - least, 1 if not missing else 0)
+    room = _allowed(refresh) - (refresh.total - len(refresh.waiting))
     protected = refresh.preferences.get("ScaleInProtectedInstances", "Wait")
     for member in sorted((staying[each] for each in refresh.waiting), key=lambda m: (m.state == "InService", m.since)):
         if member.protected and protected == "Ignore":
             refresh.waiting.discard(member.id)
-        if room > 0 and not (member.protected and protected != "Refresh"):
+        serving = member.state == "InService"
+        if room > 0 and (healthy > 0 or not serving) and not (member.protected and protected != "Refresh"):
             engine.retire(group, member, "an instance refresh")
-            room -= 1
+            room, healthy = room - 1, healthy - serving

@@ -81,6 +81,19 @@ class Scaled:
     def refreshed(self) -> dict[str, Any]:
         return dict(self.groups.describe_instance_refreshes(AutoScalingGroupName=self.name)["InstanceRefreshes"][0])
 
+    def goes_back(self) -> None:
+        """Wait until a refresh has gone back to the first version, whose members are approved here."""
+        until(lambda: self.refreshed()["Status"] == "RollbackInProgress")
+
+        def approved() -> bool:
+            for one, row in self.members("Pending:Wait").items():
+                if row["LaunchTemplate"]["Version"] == "1":
+                    self.complete(one)
+            return bool(self.refreshed()["Status"] == "RollbackSuccessful")
+
+        until(approved)
+        assert self.versions() == ["1", "1"]
+
     def versions(self) -> list[str]:
         return sorted(row["LaunchTemplate"]["Version"] for row in self.members("InService").values())
 
@@ -340,16 +353,23 @@ def test_a_refresh_whose_members_never_verify_goes_back_by_itself(group: Scaled)
     (new,) = until(lambda: group.members("Pending:Wait"))
     group.complete(new, "ABANDON")
     group.forward(3601)
-    until(lambda: group.refreshed()["Status"] == "RollbackInProgress")
+    group.goes_back()
 
-    def approved() -> bool:
-        for one, row in group.members("Pending:Wait").items():
-            if row["LaunchTemplate"]["Version"] == "1":
-                group.complete(one)
-        return bool(group.refreshed()["Status"] == "RollbackSuccessful")
 
-    until(approved)
-    assert group.versions() == ["1", "1"]
+def test_a_refresh_that_goes_back_also_replaces_a_member_that_is_not_in_service_yet(group: Scaled) -> None:
+    group.create(2, LifecycleHookSpecificationList=[HOOK])
+    for one in group.steady(2, "Pending:Wait"):
+        group.complete(one)
+    group.steady(2)
+    group.second_version()
+    group.refresh(2, MinHealthyPercentage=50, AutoRollback=True)
+    (first,) = until(lambda: group.members("Pending:Wait"))
+    control.ask(group.rehearsal, "settings", method="PUT", body={"pending_s": 1.5})
+    group.complete(first, "ABANDON")
+    until(lambda: group.members("Pending").keys() - {first})
+    group.forward(3601)  # while the second one is pending
+    control.ask(group.rehearsal, "settings", method="PUT", body={"pending_s": 0.3})
+    group.goes_back()
 
 
 def test_the_caller_needs_the_call_on_its_own_group_and_what_the_template_hands_over(group: Scaled) -> None:
