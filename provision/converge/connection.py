@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +22,9 @@ def user_of(target: Target) -> str:
     return _settings(target).get("user", getpass.getuser())
 
 
-def inventory(targets: Sequence[Target], run_dir: Path) -> str:
-    """An inventory of these hosts; none of its words is a template for Ansible."""
-    return json.dumps({"all": {"hosts": {target.name: inert.inert(_host(target, run_dir)) for target in targets}}}, indent=2)
+def inventory(target: Target, run_dir: Path) -> str:
+    """An inventory of this host; none of its words is a template for Ansible."""
+    return json.dumps({"all": {"hosts": {target.name: inert.inert(_host(target, run_dir))}}}, indent=2)
 
 
 def _host(target: Target, run_dir: Path) -> dict[str, Any]:

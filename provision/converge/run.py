@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from provision.clouds import credential_variables
@@ -80,7 +79,7 @@ def converge(
     run = RunEvents(target, private_dir(run_dir.resolve()), on_progress, diff=diff, stopped=stop)
     if selected:
         values = told(target, profile, lock, selected, login=login, carried=carried)
-        _play(run, playbook or shipped(run.dir, selected), values, tags=selected, flags=flags_of(check=check, diff=diff))
+        play_here(run, playbook or _shipped(run.dir, selected), values, tags=selected, flags=flags_of(check=check, diff=diff))
     return run.result(selected)
 
 
@@ -108,7 +107,7 @@ def undo(
     """
     selected = in_order(roles)
     run = RunEvents(target, private_dir(run_dir.resolve()), on_progress, diff=True, stopped=stop)
-    _play(run, playbooks_dir() / "undo.yml", {"undo_roles": list(selected)}, tags=(), flags=flags_of(check=check, diff=True))
+    play_here(run, playbooks_dir() / "undo.yml", {"undo_roles": list(selected)}, tags=(), flags=flags_of(check=check, diff=True))
     return run.result(selected)
 
 
@@ -125,32 +124,17 @@ def flags_of(*, check: bool, diff: bool) -> tuple[str, ...]:
     return (*["--check"] * check, *["--diff"] * diff)
 
 
-def shipped(run_dir: Path, roles: Sequence[str], other: Path | None = None, *, more: str = "") -> Path:
-    """A playbook of these roles among the artefacts, or another playbook; `more` is put at the end of its play."""
-    text = other.read_text() if other else play_of(roles, (playbooks_dir() / "site.yml").read_text())
-    _write(run_dir / "site.yml", text + more)
+def _shipped(run_dir: Path, roles: Sequence[str]) -> Path:
+    """A playbook of these roles among the artefacts."""
+    _write(run_dir / "site.yml", play_of(roles, (playbooks_dir() / "site.yml").read_text()))
     return run_dir / "site.yml"
 
 
-def prepared(
-    run_dir: Path,
-    targets: Sequence[Target],
-    playbook: Path,
-    values: Mapping[str, Any],
-    *,
-    tags: Sequence[str],
-    flags: Sequence[str],
-    more: Mapping[str, str] = MappingProxyType({}),
-) -> Play:
-    """A play on these hosts, with all of its files; `more` is for Ansible's environment."""
-    _write(run_dir / "variables.json", inert.document(values))
-    _write(run_dir / "inventory.json", connection.inventory(targets, run_dir))
-    return Play(run_dir, playbook, playbooks_dir(), (_ansible_playbook(),), tags, flags, _ENVIRONMENT, more)
-
-
-def _play(run: RunEvents, playbook: Path, values: Mapping[str, Any], *, tags: Sequence[str], flags: Sequence[str]) -> None:
+def play_here(run: RunEvents, playbook: Path, values: Mapping[str, Any], *, tags: Sequence[str], flags: Sequence[str]) -> None:
     """Run a playbook on the one host, and raise whatever went wrong."""
-    play = prepared(run.dir, [run.target], playbook, values, tags=tags, flags=flags)
+    _write(run.dir / "variables.json", inert.document(values))
+    _write(run.dir / "inventory.json", connection.inventory(run.target, run.dir))
+    play = Play(run.dir, playbook, playbooks_dir(), (_ansible_playbook(),), tags, flags, _ENVIRONMENT)
     try:
         exit_code, output = drive(play, run.take, run.stopped)
     finally:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.converge.shared import SharedRuns
 from provision.launch.audit import Ending
 from provision.profile import load
 from provision.profile.exact import refuse_vanished
@@ -64,13 +63,12 @@ def apply(
         HostsFailedError: it failed on some of several hosts; the others went on to their ends.
     """
     stop = threading.Event()
-    shared = SharedRuns(len(requests), stop) if len(requests) > 1 else None
 
     def one(host: str, tell: Say) -> SetupResult:
         request = requests[host]
         logged = contextlib.nullcontext(Ending()) if request.check else audited.applying(session, host, request)
         with logged as ending:
-            result = set_up(session, request, say=tell, on_task=on_task, stop=stop, shared=shared)
+            result = set_up(session, request, say=tell, on_task=on_task, stop=stop)
             ending.code, ending.results = result.report.exit_code(strict=strict), {"roles": result.roles}
         return result
 

@@ -21,7 +21,6 @@ from provision.converge.onhost.bundle import NAMESPACE
 from provision.converge.progress import ConvergeResult, Progress
 from provision.converge.roles import in_order, with_groundwork
 from provision.converge.run import converge, flags_of, told
-from provision.converge.shared import SharedRuns, Work
 from provision.converge.there import SignedBundle, converge_there
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
@@ -54,12 +53,11 @@ def converge_host(
     say: Say,
     on_task: Callable[[Progress], None],
     stop: threading.Event | None = None,
-    shared: SharedRuns | None = None,
 ) -> ConvergeResult:
     """Run the roles and their groundwork on the host, in their order, and report each task as it starts and ends.
 
     The host runs them from a bundle, signed with this user's own key. Ansible runs here instead for this machine itself; for a prediction,
-    which leaves nothing on a host; and for a host whose Python or OpenSSH is too old. Those of several hosts share an Ansible, by `shared`.
+    which leaves nothing on a host; and for a host whose Python or OpenSSH is too old.
 
     Raises:
         PlaybookFailedError: a task failed.
@@ -75,8 +73,6 @@ def converge_host(
         if _there(session, run, config(selected, values, tags=selected, flags=flags_of(check=False, diff=asked.diff)), say):
             return run.result(selected)
         say("its Python or OpenSSH is too old to set itself up: Ansible runs here")
-    if shared is not None and not asked.target.is_local:
-        return shared.converge(run, Work(selected, values, flags_of(check=asked.check, diff=asked.diff)))
     return converge(
         asked.target,
         asked.profile,

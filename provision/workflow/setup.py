@@ -11,7 +11,6 @@ from provision import paths
 from provision.concurrent import run_until
 from provision.converge.progress import Progress
 from provision.converge.roles import OF_THE_DRIVER, all_roles, roles_for
-from provision.converge.shared import SharedRuns
 from provision.host.carry import remove
 from provision.host.ssh import Target
 from provision.mirror.folder import CarriedFolder
@@ -72,12 +71,10 @@ def set_up(
     say: Say,
     on_task: Callable[[Progress], None],
     stop: threading.Event | None = None,
-    shared: SharedRuns | None = None,
 ) -> SetupResult:
     """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
 
     `stop` ends the run on the host, for a caller that gets a Ctrl-C in another thread; KeyboardInterrupt is raised then.
-    `shared` is that of all hosts of the caller.
     """
     say("observing the host")
     report = observe(request, session.measurements, stop)
@@ -108,7 +105,6 @@ def set_up(
         say=say,
         on_task=on_task,
         stop=stop,
-        shared=shared,
     )
     for warning in done.warnings:
         say(f"warning: {warning}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +43,6 @@ from provision.workflow.several import HostsFailedError, on_each
 
 if TYPE_CHECKING:
     from provision.converge.progress import Progress
-    from provision.converge.shared import SharedRuns
     from provision.workflow.setup import SetupResult
 
 RUNNING_S: Final = 600  # clouds take less than a minute; a stuck pending state is worth a clear error after ten
@@ -186,10 +184,7 @@ class _Machines(Struct):
         """All of them, set up and proven."""
         if len(instances) == 1:
             return [self._prove(instances[0], self.say)]
-        from provision.converge.shared import SharedRuns  # noqa: PLC0415 - as below
-
-        work = functools.partial(self._prove, shared=SharedRuns(len(instances), self.stop))
-        outcomes = on_each({each.name: each for each in instances}, work, on_host=self.on_host, stop=self.stop)
+        outcomes = on_each({each.name: each for each in instances}, self._prove, on_host=self.on_host, stop=self.stop)
         for error in outcomes.errors.values():
             if isinstance(error, HostKeysBlockedError):  # of the whole launch
                 raise error
@@ -200,7 +195,7 @@ class _Machines(Struct):
             raise HostsFailedError(outcomes, hint=again)
         return outcomes.proven
 
-    def _prove(self, instance: Instance, say: Say, shared: SharedRuns | None = None) -> ProvenHost:
+    def _prove(self, instance: Instance, say: Say) -> ProvenHost:
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
         from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
 
@@ -215,7 +210,7 @@ class _Machines(Struct):
             all_roles=request.all_roles,
         )
         with explained(self.connect, [instance]):  # one that ended meanwhile is said to have ended
-            done = set_up(session, wish, say=say, on_task=self.on_task, stop=self.stop, shared=shared)
+            done = set_up(session, wish, say=say, on_task=self.on_task, stop=self.stop)
             return ProvenHost(instance, done)
 
 

@@ -6,7 +6,7 @@ highest sum of PSS of the client's processes, twenty times a second. Wall time i
 it says little about machines of their own. `no-op` is an observation of each host, which is what `up` does to hosts that hold.
 
 MITOGEN is the folder of mitogen's package (ansible_mitogen in it), PYINFRA pyinfra's program; each is left out where it is not set.
-`old hosts` are those that cannot set themselves up: gpuprov runs one Ansible for all of them.
+`old hosts` are those that cannot set themselves up: gpuprov runs an Ansible for each of them.
 
 `--broken` launches machines of its own, so many for each of three: those whose power is cut in the middle of their set-up, those that are
 300 ms away, and those without room; and so many that are sound, whose set-up is also timed while the others need none. It prints what `up`
@@ -40,7 +40,7 @@ import yaml
 
 from provision.converge.bundle import config
 from provision.converge.events import RunEvents
-from provision.converge.shared import SharedRuns, Work
+from provision.converge.run import play_here
 from provision.converge.there import converge_there
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
@@ -171,13 +171,11 @@ def ours(hosts: list[str], folder: Path) -> None:
 
 
 def old(hosts: list[str], folder: Path) -> None:
-    stop, playbook = threading.Event(), folder / f"play-{os.getpid()}.yml"
+    playbook = folder / f"play-{os.getpid()}.yml"
     playbook.write_text(yaml.safe_dump(json.loads((folder / "play.json").read_text())))
-    shared = SharedRuns(len(hosts), stop)
 
     def work(target: Target) -> None:
-        run = RunEvents(target, Path(tempfile.mkdtemp(dir=folder)), lambda _: None, diff=False, stopped=stop)
-        shared.converge(run, Work((), {}, playbook=playbook))
+        play_here(RunEvents(target, Path(tempfile.mkdtemp(dir=folder)), lambda _: None, diff=False), playbook, {}, tags=(), flags=())
 
     each(hosts, work)
 

@@ -22,7 +22,7 @@ def target(folder: Path, *lines: str) -> Target:
 
 
 def host(target_: Target, run_dir: Path = RUN) -> dict[str, Any]:
-    hosts: dict[str, Any] = json.loads(connection.inventory([target_], run_dir))["all"]["hosts"]
+    hosts: dict[str, Any] = json.loads(connection.inventory(target_, run_dir))["all"]["hosts"]
     assert list(hosts) == [target_.name]
     return {key: value["__ansible_unsafe"] if isinstance(value, dict) else value for key, value in hosts[target_.name].items()}
 
