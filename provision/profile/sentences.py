@@ -1,7 +1,7 @@
 """Our sentence for each kind of error that pydantic finds in a file: what is wrong, and what to write instead.
 
-No word of pydantic's, of Python's or of a regular expression is shown. `SENTENCES` has the kinds that data from YAML can raise, and
-`IMPOSSIBLE` says why it cannot raise the others; a test holds that each kind that pydantic lists is in one of them.
+No word of pydantic's, of Python's or of a regular expression is shown. `SENTENCES` has the kinds that data from YAML can raise; the test of
+this module says of each other kind why it cannot be raised.
 """
 
 import re
@@ -174,39 +174,6 @@ SENTENCES: Final[Mapping[str, Callable[[Case], tuple[str, str]]]] = {
     "date_from_datetime_parsing": _date,
     "date_from_datetime_inexact": _date,
     "value_error": _own,
-}
-
-_NO_FIELD: Final = "no field of a profile or a policy has this type"
-_NO_CONSTRAINT: Final = "no field of a profile or a policy has this constraint"
-_NOT_JSON: Final = "models are validated from Python objects, not from JSON text"
-_NO_CALL: Final = "no function is validated"
-IMPOSSIBLE: Final[Mapping[str, str]] = {
-    "string_sub_type": "no type of a profile is strict about subclasses of str, and YAML gives plain ones; pydantic 2.12.0 lists it",
-    **dict.fromkeys(["json_invalid", "json_type", "needs_python_object"], _NOT_JSON),
-    **dict.fromkeys(["recursion_loop", "recursion_depth_exceeded"], "YAML is read within a depth, and aliases are refused"),
-    **dict.fromkeys(["frozen_field", "frozen_instance"], "nothing is assigned while a file is validated"),
-    **dict.fromkeys(["no_such_attribute", "get_attribute_error"], "objects with attributes are not accepted, only mappings"),
-    "invalid_key": "keys are plain words, which the reader of YAML holds",
-    **dict.fromkeys(["iterable_type", "iteration_error"], _NO_FIELD),
-    "default_factory_not_called": "no default is made from another field",
-    "assertion_error": "validators raise ValueError, never assert",
-    **dict.fromkeys(["missing_sentinel_error", "ellipsis_error", "none_required"], "no field takes only nothing"),
-    **dict.fromkeys(["multiple_of", "string_not_ascii"], _NO_CONSTRAINT),
-    **dict.fromkeys(["date_past", "date_future", "datetime_past", "datetime_future"], _NO_CONSTRAINT),
-    **dict.fromkeys(["timezone_naive", "timezone_aware", "timezone_offset"], _NO_CONSTRAINT),
-    **dict.fromkeys(["dataclass_type", "dataclass_exact_type", "named_tuple_type", "enum", "mapping_type", "list_type"], _NO_FIELD),
-    **dict.fromkeys(["frozen_dict_type", "ordered_dict_type", "counter_type", "deque_type"], _NO_FIELD),
-    **dict.fromkeys(["set_type", "set_item_not_hashable", "frozen_set_type"], _NO_FIELD),
-    **dict.fromkeys(["bytes_type", "bytes_too_short", "bytes_too_long", "bytes_invalid_encoding"], _NO_FIELD),
-    **dict.fromkeys(["time_type", "time_parsing", "time_delta_type", "time_delta_parsing"], _NO_FIELD),
-    **dict.fromkeys(["datetime_type", "datetime_parsing", "datetime_object_invalid", "datetime_from_date_parsing"], _NO_FIELD),
-    **dict.fromkeys(["is_instance_of", "is_subclass_of", "callable_type"], _NO_FIELD),
-    **dict.fromkeys(["arguments_type", "missing_argument", "unexpected_keyword_argument", "missing_keyword_only_argument"], _NO_CALL),
-    **dict.fromkeys(["unexpected_positional_argument", "missing_positional_only_argument", "multiple_argument_values"], _NO_CALL),
-    **dict.fromkeys(["url_type", "url_parsing", "url_syntax_violation", "url_too_long", "url_scheme"], _NO_FIELD),
-    **dict.fromkeys(["uuid_type", "uuid_parsing", "uuid_version"], _NO_FIELD),
-    **dict.fromkeys(["decimal_type", "decimal_parsing", "decimal_max_digits", "decimal_max_places", "decimal_whole_digits"], _NO_FIELD),
-    **dict.fromkeys(["fraction_type", "fraction_parsing", "complex_type", "complex_str_parsing"], _NO_FIELD),
 }
 
 
