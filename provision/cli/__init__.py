@@ -11,6 +11,7 @@ import os
 import re
 import select
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO, cast
@@ -145,7 +146,9 @@ class _LazyGroup(click.Group):
         if args[0] == "help":
             args = [*args[1:], "--help"]
             if args[0] == "--help":
-                echo(ctx.get_help())
+                formatter = ctx.make_formatter()
+                super().format_help(ctx, formatter)
+                echo(formatter.getvalue().rstrip())
                 ctx.exit()
         name, *rest = args
         command = self.get_command(ctx, name)
@@ -164,6 +167,19 @@ class _LazyGroup(click.Group):
             # Click would take it for the reader of the output, and hide it.
             msg = "a connection was closed while it was written to"
             raise ConnectionError(msg) from error
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One screen of 80 x 24; `gpuprov help` has all of it."""
+        self.format_usage(ctx, formatter)
+        formatter.write(f"\n  {(self.help or '').partition(chr(10))[0]}\n")
+        (first, daily), *others = GROUPS.items()
+        with formatter.section(first):
+            formatter.write_dl(list(daily.items()))
+        formatter.write("\n")
+        for heading, group in others:
+            names = f"{heading}: {', '.join(group)}"
+            formatter.write(textwrap.fill(names, formatter.width, subsequent_indent="  ", break_on_hyphens=False) + "\n")
+        formatter.write("\n`gpuprov help`: a line for each, options, examples; `gpuprov help up`: one\n")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         widest = max(map(len, COMMANDS))

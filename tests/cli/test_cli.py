@@ -29,15 +29,25 @@ def test_every_command_helps(call: Call, name: str) -> None:
     assert out.startswith(f"Usage: gpuprov {name}")
 
 
-def test_the_help_begins_with_what_is_used_every_day_and_gives_each_command_a_line(call: Call) -> None:
+def test_the_help_is_one_screen_with_every_command_those_of_every_day_first(call: Call) -> None:
     code, out, _ = call("--help")
+    assert (code, len(out.splitlines()) <= 23, max(map(len, out.splitlines())) <= 80) == (0, True, True)
+    assert call()[2] == out  # without a word
+    daily, _, others = out.partition("Every day:\n")[2].partition("\n\n")
+    names = re.findall(r"(?m)^  ([a-z]+)  ", daily)
+    names += re.findall(r"(?<=[:,\s])[a-z][a-z-]+(?=,|$)", others.partition("\n\n")[0], re.MULTILINE)
+    assert names == list(COMMANDS)
+
+
+def test_the_whole_help_gives_each_command_a_line(call: Call) -> None:
+    code, out, _ = call("help")
     headings = re.findall(r"(?m)^(\S[^:\n]*):$", out)
     rows = re.findall(r"(?m)^  ([a-z][a-z-]*)  +([A-Z].*[.?])$", out)
     assert (code, headings[:2], dict(rows), len(rows)) == (0, ["Options", "Every day"], COMMANDS, len(COMMANDS))
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("words", [(), ("up",), ("catalog",), ("catalog", "gpus")])
+@pytest.mark.parametrize("words", [("up",), ("catalog",), ("catalog", "gpus")])
 def test_help_is_a_word_too(call: Call, words: tuple[str, ...]) -> None:
     assert call("help", *words) == call(*words, "--help")
 
