@@ -19,7 +19,6 @@ _STYLES: Final[dict[Outcome, dict[str, Any]]] = {
 }
 _VERDICTS: Final = {EXIT_OK: "meets", EXIT_FAILED_CHECK: "does not meet", EXIT_UNKNOWN: "is not proven to meet"}
 _FOLDED: Final[tuple[Outcome, ...]] = ("waived", "pass")
-_BY_WEIGHT: Final[tuple[Outcome, ...]] = (*EXPLAINED, *_FOLDED, "not-applicable")
 _OUTCOME_WIDTH: Final = 15  # the longest outcome and a space
 _EXPLAINED_WIDTH: Final = 9  # the longest of those that are explained or folded, and two spaces
 _LONGEST_NAME: Final = 40
@@ -56,8 +55,8 @@ def render(*reports: Report, strict: bool = False, styled: Styled = plain, width
 
 
 def _host(styled: Styled, report: Report, *, strict: bool, width: int | None, everything: bool) -> Iterator[str]:
-    verdict = styled(_verdict(report, strict=strict), bold=True)
-    yield verdict
+    verdict = [styled(line, bold=True) for line in broken("", _verdict(report, strict=strict), width)]
+    yield from verdict
     duration = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
     yield f"observed {inert(report.observed_at) or 'at an unknown time'}{duration}"
     for note in report.all_notes(strict=strict):
@@ -65,10 +64,8 @@ def _host(styled: Styled, report: Report, *, strict: bool, width: int | None, ev
     if everything:
         yield from _rows(styled, report, report.findings, _OUTCOME_WIDTH, width)
     else:
-        for outcome in EXPLAINED:
-            yield from _rows(
-                styled, report, [finding for finding in report.findings if finding.outcome == outcome], _EXPLAINED_WIDTH, width
-            )
+        explained = [finding for outcome in EXPLAINED for finding in report.findings if finding.outcome == outcome]
+        yield from _rows(styled, report, explained, _EXPLAINED_WIDTH, width, short=True)
         for outcome in _FOLDED:
             ids = [inert(finding.check) for finding in report.findings if finding.outcome == outcome]
             if ids:
@@ -77,7 +74,7 @@ def _host(styled: Styled, report: Report, *, strict: bool, width: int | None, ev
         if inapplicable := report.summary["not-applicable"]:
             listing = "`--all`" if report.elapsed_s is None else f"`gpuprov verify {_quoted(report)} --all`"
             yield styled(f"  {inapplicable} not applicable; {listing} lists every check", dim=True)
-    yield verdict
+    yield from verdict
 
 
 def _verdict(report: Report, *, strict: bool) -> str:
@@ -87,24 +84,35 @@ def _verdict(report: Report, *, strict: bool) -> str:
     but = ""
     if code == EXIT_OK:
         but = f" apart from {counted(waived, 'waived check')}" if waived else " in every check that was made"
-    counts = ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in _BY_WEIGHT if report.summary[outcome])
-    return f"{inert(report.host)} {_VERDICTS[code]} profile {inert(report.profile)}{but}: {counts}"
+    counts = (
+        ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in (*EXPLAINED, *_FOLDED) if report.summary[outcome]) or "none applies"
+    )
+    return f"{inert(report.host)} {_VERDICTS[code]} profile {inert(report.profile)}{but}: {counts or 'none applies'}"
 
 
-def _rows(styled: Styled, report: Report, findings: Sequence[Finding], outcome_width: int, width: int | None) -> Iterator[str]:
-    """Each finding with what it shows, and what is told of those that do not pass. Many that are unknown for one reason are one row."""
+def _rows(
+    styled: Styled, report: Report, findings: Sequence[Finding], outcome_width: int, width: int | None, *, short: bool = False
+) -> Iterator[str]:
+    """Each finding with what it shows, and what is told of those that do not pass. Many that are unknown for one reason are one row.
+
+    `short` leaves lines out: what was expected stands behind what was observed, and a hint that the next row has too is told there.
+    """
     column = max((len(inert(finding.check, _LONGEST_NAME)) for finding in findings), default=0) + 1
-    for finding, alike in _together(findings):
+    rows = list(_together(findings))
+    for number, (finding, alike) in enumerate(rows, 1):
         lead = f"  {styled(f'{finding.outcome:<{outcome_width}}', **_STYLES[finding.outcome])}"
         name = inert(finding.check, _LONGEST_NAME) if len(alike) == 1 else f"{len(alike)} checks:"
-        yield from broken(f"{lead}{name:<{column}}", inert(finding.observed), width, 2 + outcome_width + column)
+        behind = f"; expected: {inert(finding.expected)}" if short and finding.outcome != "unknown" else ""
+        yield from broken(f"{lead}{name:<{column}}", inert(finding.observed) + behind, width, 2 + outcome_width + column)
         if len(alike) > 1:
             yield from broken(" " * (4 + outcome_width), ", ".join(inert(one.check, _LONGEST_NAME) for one in alike), width)
         if finding.outcome in EXPLAINED:
-            if len(alike) == 1:
+            if len(alike) == 1 and not short:
                 yield from broken(" " * (4 + outcome_width), f"expected: {inert(finding.expected)}", width)
-            if finding.hint:
-                yield from broken(" " * (4 + outcome_width), f"hint: {_pasteable(report, inert(finding.hint))}", width)
+            below = any(after.hint == finding.hint for after, _ in rows[number : number + 1])
+            if finding.hint and not (short and below):
+                label = "" if short else "hint: "
+                yield from broken(" " * (4 + outcome_width), f"{label}{_pasteable(report, inert(finding.hint))}", width)
 
 
 def _together(findings: Sequence[Finding]) -> Iterator[tuple[Finding, list[Finding]]]:

@@ -28,7 +28,7 @@ def many(**outcomes: int) -> Report:
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        ({"pass": 40, "not_applicable": 3}, "meets profile t4-train in every check that was made: 40 pass, 3 not-applicable"),
+        ({"pass": 40, "not_applicable": 3}, "meets profile t4-train in every check that was made: 40 pass"),
         ({"pass": 4, "warn": 1}, "meets profile t4-train in every check that was made: 1 warn, 4 pass"),
         ({"pass": 4, "waived": 1}, "meets profile t4-train apart from 1 waived check: 1 waived, 4 pass"),
         ({"pass": 4, "waived": 23}, "meets profile t4-train apart from 23 waived checks: 23 waived, 4 pass"),
@@ -78,10 +78,9 @@ def test_checks_that_are_unknown_for_one_reason_are_told_once() -> None:
     assert lines == [
         "  unknown  14 checks: no NVIDIA GPU on this host",
         f"             {', '.join(f.check for f in alike)}",
-        "             hint: run it on a host with a GPU",
+        "             run it on a host with a GPU",
         "  unknown  other      shown 0",
-        "             expected: what is asked",
-        "             hint: `gpuprov apply host-a --role unknown`",
+        "             `gpuprov apply host-a --role unknown`",
     ]
 
 
@@ -105,6 +104,25 @@ def test_expected_and_hint_stand_with_what_does_not_pass_and_only_there() -> Non
     assert "expected: expected fail" in lines
     assert "expected: expected unknown" in lines
     assert "expected: expected pass" not in lines
+
+
+def test_of_many_checks_what_was_expected_stands_behind_what_was_observed_and_a_hint_of_several_once() -> None:
+    lines = text.render(many(**{"pass": 12}, warn=1, fail=2)).splitlines()[2:-2]
+    assert lines == [
+        "  fail     fail-1 shown 1; expected: what is asked",
+        "  fail     fail-0 shown 0; expected: what is asked",
+        "             `gpuprov apply host-a --role fail`",
+        "  warn     warn-0 shown 0; expected: what is asked",
+        "             `gpuprov apply host-a --role warn`",
+    ]
+
+
+def test_nine_failures_with_one_remedy_and_fourteen_unknown_checks_fit_a_terminal_of_24_lines() -> None:
+    alike = [f._replace(observed="no NVIDIA GPU on this host", hint="run it where the GPU is") for f in many(unknown=14).findings]
+    findings = (*many(**{"pass": 9}, not_applicable=38, fail=9).findings, *alike)
+    lines = text.render(replace(ONE, findings=findings, notes=()), width=80).splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
 
 
 def test_hostile_text_is_inert_and_bounded() -> None:
