@@ -25,11 +25,15 @@ class Target(Struct):
         name: what reports call it.
         destination: what `ssh` is given: an alias of our config, `user@host`, or empty for this machine itself.
         config: a file for `ssh -F`; the user's own configuration when None.
+        arguments: what ssh is told beside that.
+        refused: why ssh is not run at all.
     """
 
     name: str
     destination: str
     config: Path | None = None
+    arguments: tuple[str, ...] = ()
+    refused: GpuprovError | None = None
 
     @property
     def is_local(self) -> bool:
@@ -51,6 +55,8 @@ class Completed(Struct):
 
 def ssh_argv(target: Target, *, connect_timeout_s: int = 10) -> list[str]:
     """The ssh command line up to and including the destination; a remote command may follow it."""
+    if target.refused:
+        raise target.refused
     config = ["-F", str(target.config)] if target.config else []
     options = [
         "BatchMode=yes",
@@ -60,7 +66,7 @@ def ssh_argv(target: Target, *, connect_timeout_s: int = 10) -> list[str]:
         "ServerAliveCountMax=3",
         "LogLevel=ERROR",
     ]
-    return ["ssh", *config, *[part for option in options for part in ("-o", option)], "-T", "--", target.destination]
+    return ["ssh", *config, *[part for option in options for part in ("-o", option)], *target.arguments, "-T", "--", target.destination]
 
 
 async def execute(

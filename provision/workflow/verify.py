@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -203,22 +202,21 @@ def judge_hosts(
     ahead: EarlyObservations,
 ) -> list[HostVerification]:
     """Running hosts against the profiles that should hold on them."""
-    with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
-        hosts = targets(session, request.hosts, folder=Path(folder))
-        work = verify_all(
-            subjects_of(session, hosts, request.profile, signed),
-            selection=request.selection,
-            without_gpu=request.without_gpu,
-            timeout_s=request.timeout_s,
-            jobs=request.jobs,
-            wait_s=request.wait_s,
-            strict=request.strict,
-            ahead=ahead,
-            record=known,
-            measurements=session.measurements,
-            say=watch([host.name for host in hosts]),
-        )
-        return asyncio.run(work)
+    hosts = targets(session, request.hosts)
+    work = verify_all(
+        subjects_of(session, hosts, request.profile, signed),
+        selection=request.selection,
+        without_gpu=request.without_gpu,
+        timeout_s=request.timeout_s,
+        jobs=request.jobs,
+        wait_s=request.wait_s,
+        strict=request.strict,
+        ahead=ahead,
+        record=known,
+        measurements=session.measurements,
+        say=watch([host.name for host in hosts]),
+    )
+    return asyncio.run(work)
 
 
 def keep(session: Session, hosts: Sequence[HostVerification], how: evidence.Conditions) -> None:

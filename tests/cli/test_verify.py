@@ -180,13 +180,24 @@ class TestHosts:
         inventory.write_text("gpus:\n  hosts:\n    a: {ansible_host: 127.0.0.9, ansible_port: 2222}\n    b: {}\n")
         done = run("verify", "--inventory", str(inventory), "-p", "t4-train", "--only", "tmux", "--format", "tap")
         assert "a" in done.stdout
-        evil = tmp_path / "evil.yml"
-        evil.write_text(f'gpus:\n  hosts:\n    a: {{ansible_host: "x\\n  ProxyCommand touch {tmp_path}/owned"}}\n')
-        refused = run("verify", "--inventory", str(evil), "-p", "t4-train")
-        assert (refused.exit_code, "where a host name, user, port or path belongs" in refused.output) == (2, True)
-        assert not (tmp_path / "owned").exists()
         empty = run("verify", "--inventory", str(tmp_path / "none.yml"), "-p", "t4-train")
         assert (empty.exit_code, "Ansible finds no host" in empty.output) == (2, True)
+
+    @pytest.mark.usefixtures("_ssh")
+    def test_a_host_that_an_inventory_describes_oddly_is_unknown_and_the_others_are_verified(self, tmp_path: Path, run: Run) -> None:
+        inventory = tmp_path / "hosts.yml"
+        odd = f'a: {{ansible_host: "x\\n  ProxyCommand touch {tmp_path}/owned"}}'
+        inventory.write_text(f"gpus:\n  hosts:\n    {odd}\n    b: {{}}\n    c: {{ansible_port: '{{{{ 22 }}}}'}}\n")
+        done = run("verify", "--inventory", str(inventory), "-p", "t4-train", "--only", "python3", "--json")
+        a, b, c = json.loads(done.stdout)["hosts"]
+        assert [report["exit_code"] for report in (a, b, c)] == [3, 0, 3]
+        assert a["findings"][0]["observed"] == "host-unreachable: a: ansible_host is no line of text"
+        assert c["findings"][0]["observed"].endswith("c: ansible_port is a template, which ansible-inventory does not render")
+        assert "under `Host c` in ~/.ssh/config" in c["findings"][0]["hint"]
+        inventory.write_text(f"gpus:\n  hosts:\n    {odd}\n")
+        alone = run("verify", "--inventory", str(inventory), "-p", "t4-train")
+        assert (alone.exit_code, "error[host-unreachable]: a: ansible_host" in alone.output) == (3, True)
+        assert not (tmp_path / "owned").exists()
 
     @pytest.mark.usefixtures("_ssh")
     def test_waiting_ends_when_its_time_is_over(self, run: Run) -> None:

@@ -30,18 +30,18 @@ RECORD = Record(
 def test_each_host_counts_once_in_the_order_of_the_names(tmp_path: Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all:\n  hosts:\n    b: {}\n    c: {}\n")
-    hosts = targets(Session.open(), HostNames(["b", "a", "b"], inventory=inventory), folder=tmp_path)
+    hosts = targets(Session.open(), HostNames(["b", "a", "b"], inventory=inventory))
     assert [host.name for host in hosts] == ["b", "a", "c"]
 
 
-def test_no_host_is_wrong_usage(tmp_path: Path) -> None:
+def test_no_host_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="no host to verify"):
-        targets(Session.open(), HostNames([], launched=True), folder=tmp_path)
+        targets(Session.open(), HostNames([], launched=True))
 
 
-def test_what_was_signed_counts_on_every_host_and_what_was_launched_on_its_own(tmp_path: Path) -> None:
+def test_what_was_signed_counts_on_every_host_and_what_was_launched_on_its_own() -> None:
     session = Session.open()
-    hosts = targets(session, HostNames(["a", "b"]), folder=tmp_path)
+    hosts = targets(session, HostNames(["a", "b"]))
     assert {subject.lock.digest for subject in subjects_of(session, hosts, None, (PROFILE, LOCK)) if subject.lock} == {LOCK.digest}
     named = subjects_of(session, hosts, "t4-train")
     assert [(subject.profile.name, subject.lock == LOCK) for subject in named] == [("t4-train", True)] * 2
@@ -49,7 +49,7 @@ def test_what_was_signed_counts_on_every_host_and_what_was_launched_on_its_own(t
         subjects_of(session, hosts, None)
 
 
-def test_a_real_host_is_never_judged_by_the_lock_of_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_host_is_never_judged_by_the_lock_of_a_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
     """`m-1` is one of two machines of the rehearsal `m`, and `real` is a machine of its own; in either order."""
     session = Session.open()
     session.ssh.folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def test_a_real_host_is_never_judged_by_the_lock_of_a_rehearsal(tmp_path: Path, 
         session.journal.put(record)
     monkeypatch.setattr(type(session.ssh), "knows", lambda _home, _name: True)
     for names in (["m-1", "real"], ["real", "m-1"]):
-        hosts = targets(session, HostNames(names), folder=tmp_path)
+        hosts = targets(session, HostNames(names))
         systems = {each.target.name: each.lock.os for each in subjects_of(session, hosts, "t4-train") if each.lock}
         assert systems == {"real": LOCK.os, "m-1": rootfs.system()}
 
@@ -71,7 +71,7 @@ def test_an_inventory_is_read_without_the_configuration_of_a_folder(tmp_path: Pa
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all:\n  hosts:\n    b: {}\n")
     monkeypatch.chdir(tmp_path)
-    assert [host.name for host in targets(Session.open(), HostNames([], inventory=inventory), folder=tmp_path)] == ["b"]
+    assert [host.name for host in targets(Session.open(), HostNames([], inventory=inventory))] == ["b"]
     assert not (tmp_path / "ran").exists()
 
 
@@ -79,7 +79,7 @@ def test_why_ansible_reads_no_inventory_is_told_in_its_words(tmp_path: Path) -> 
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all: [unclosed\n")
     with pytest.raises(UsageError, match="finds no host") as caught:
-        targets(Session.open(), HostNames([], inventory=inventory), folder=tmp_path)
+        targets(Session.open(), HostNames([], inventory=inventory))
     assert "Failed to parse" in caught.value.detail  # ansible-core 2.17 has the path next
 
 
@@ -90,8 +90,8 @@ def test_no_inventory_that_is_a_program_is_run(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\ntouch {ran}\necho \'{{"all": {{"hosts": ["evil"]}}}}\'\n')
     program.chmod(0o755)
     with pytest.raises(UsageError, match="is a program") as caught:
-        targets(Session.open(), HostNames([], inventory=program), folder=tmp_path)
+        targets(Session.open(), HostNames([], inventory=program))
     assert "--inventory hosts.yml" in caught.value.hint
     (folder / "real.yml").write_text("all:\n  hosts:\n    b: {}\n")
-    assert "b" in {host.name for host in targets(Session.open(), HostNames([], inventory=folder), folder=tmp_path)}
+    assert "b" in {host.name for host in targets(Session.open(), HostNames([], inventory=folder))}
     assert not ran.exists()
