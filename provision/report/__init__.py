@@ -18,7 +18,7 @@ FORMATS: Final = (
     "html",  # for people, in a browser or on paper
     "markdown",  # for people, in an issue or a job's summary
     "junit",  # for CI: a test suite for each host
-    "tap",  # for test harnesses: TAP version 14
+    "tap",  # for test harnesses: TAP version 13
     "ctrf",  # for CI: Common Test Report Format
     "nagios",  # for monitoring: one line with counts
     "prometheus",  # for monitoring: node_exporter's text files

@@ -11,7 +11,7 @@ from provision.verify.finding import OUTCOMES, Report
 
 _HELP: Final = {
     "gpuprov_check": "The outcome of a check as a label; the value is always 1.",
-    "gpuprov_summary": "How many checks have an outcome.",
+    "gpuprov_checks": "How many checks have an outcome.",
     "gpuprov_exit_code": "The verdict: 0 holds, 1 a check failed, 3 something is unknown.",
     "gpuprov_observed_timestamp_seconds": "When the host was observed, by its own clock.",
     "gpuprov_elapsed_seconds": "From asking the host to its answer.",
@@ -38,7 +38,7 @@ def _samples(report: Report, *, strict: bool) -> Iterator[tuple[str, dict[str, s
     for finding in report.findings:
         yield "gpuprov_check", {**where, "check": finding.check, "outcome": finding.outcome}, "1"
     for outcome in OUTCOMES:
-        yield "gpuprov_summary", {**where, "outcome": outcome}, str(report.summary[outcome])
+        yield "gpuprov_checks", {**where, "outcome": outcome}, str(report.summary[outcome])
     yield "gpuprov_exit_code", where, str(report.exit_code(strict=strict))
     if observed := observed_at(report):
         yield "gpuprov_observed_timestamp_seconds", where, f"{observed.timestamp():.0f}"

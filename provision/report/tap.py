@@ -1,4 +1,4 @@
-"""The report for test harnesses: the Test Anything Protocol, version 14."""
+"""The report for test harnesses: the Test Anything Protocol, version 13, which Perl's own harness reads too."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def render(*reports: Report, strict: bool = False) -> str:
     `unknown` is `not ok`; `waived` is `not ok` with a `TODO`, which harnesses do not count as a failure; `not-applicable` is skipped.
     With `strict` a warning is `not ok`.
     """
-    lines = ["TAP version 14"]
+    lines = ["TAP version 13"]
     if len(reports) == 1:
         lines += _points(reports[0], strict=strict)
     else:
@@ -28,7 +28,7 @@ def render(*reports: Report, strict: bool = False) -> str:
 
 def _points(report: Report, *, strict: bool) -> Iterator[str]:
     # A plan without test points must say why.
-    yield f"1..{len(report.findings)}" if report.findings else "1..0 # no check was made"
+    yield f"1..{len(report.findings)}" if report.findings else "1..0 # SKIP no check was made"
     yield f"# {inert(report.host)} against profile {inert(report.profile)}, observed {inert(report.observed_at) or 'at an unknown time'}"
     yield from (f"# {inert(note)}" for note in report.all_notes(strict=strict))
     for number, finding in enumerate(report.findings, 1):

@@ -189,7 +189,7 @@ def _names(files: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     msg = "a facts file is given twice"
-    raise UsageError(msg, hint="name each --facts once")
+    raise UsageError(msg, hint="name each --facts once, and files of one folder by more than their ending")
 
 
 def judge_hosts(

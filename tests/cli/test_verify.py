@@ -65,6 +65,20 @@ def test_files_of_one_name_are_hosts_of_two_and_hide_nothing(tmp_path: Path, run
 
 
 @pytest.mark.parametrize("form", FORMATS)
+def test_files_of_one_name_are_two_hosts_in_every_format(tmp_path: Path, form: str, run: Run) -> None:
+    """In either order both are there, and the worse one decides."""
+    for folder, changes in (("a", {}), ("b", {"python3": {"version": "2.7.5"}})):
+        (tmp_path / folder).mkdir()
+        facts_file(tmp_path / folder, "facts", **changes)
+    for order in ("ab", "ba"):
+        files = [word for folder in order for word in ("--facts", str(tmp_path / folder / "facts.json"))]
+        done = run("verify", "-p", "t4-train", *files, "--only", "python3", "--format", form)
+        assert done.exit_code == 3
+        assert "b/facts" in done.stdout
+        assert "a/facts" in done.stdout or "1 pass, 1 unknown on 2 hosts" in done.stdout  # nagios names those alone that do not pass
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_format_is_printed(tmp_path: Path, form: str, run: Run) -> None:
     path = facts_file(tmp_path, "one")
     done = run("verify", "-p", "t4-train", "--facts", str(path), "--format", form)

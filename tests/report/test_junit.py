@@ -1,5 +1,6 @@
 """JUnit's XML, read again by the standard library."""
 
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -23,8 +24,31 @@ def test_counts_say_what_the_document_holds(case: tuple[Report, ...]) -> None:
         assert int(node.attrib["tests"]) == len(list(node.iter("testcase")))
         assert int(node.attrib["failures"]) == len(list(node.iter("failure")))
         assert int(node.attrib["errors"]) == len(list(node.iter("error")))
-        assert int(node.attrib["skipped"]) == len(list(node.iter("skipped")))
+    assert [int(suite.attrib["skipped"]) for suite in suites] == [len(list(suite.iter("skipped"))) for suite in suites]
     assert int(root.attrib["failures"]) == sum(report.summary["fail"] for report in case)
+
+
+# The elements of Jenkins's schema that are written here: attributes, those of them that must be there, and what may be inside.
+# https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
+COUNTS = {"tests", "failures", "errors"}
+SCHEMA: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "testsuites": ({"name", "time", *COUNTS}, set(), {"testsuite"}),
+    "testsuite": ({"name", "time", "skipped", "timestamp", "hostname", *COUNTS}, {"name", *COUNTS}, {"properties", "testcase"}),
+    "properties": (set(), set(), {"property"}),
+    "property": ({"name", "value"}, {"name", "value"}, set()),
+    "testcase": ({"name", "time", "classname"}, {"name"}, {"skipped", "error", "failure", "system-out"}),
+    **dict.fromkeys(("skipped", "error", "failure"), ({"type", "message"}, set(), set())),
+    "system-out": (set(), set(), set()),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_element_is_as_the_schema_of_jenkins_has_it(case: tuple[Report, ...]) -> None:
+    for node in read(*case).iter():
+        known, needed, inside = SCHEMA[node.tag]
+        assert needed <= set(node.attrib) <= known, node.tag
+        assert {child.tag for child in node} <= inside
+        assert re.fullmatch(r"([0-9]+(\.[0-9]+)?)?", node.get("time", ""))
 
 
 def test_each_outcome_has_its_element() -> None:

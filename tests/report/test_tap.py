@@ -1,7 +1,10 @@
-"""TAP version 14, read by its grammar."""
+"""TAP version 13, read by its grammar and by the harness of Perl."""
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +46,7 @@ def points(lines: list[str]) -> list[re.Match[str]]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_line_is_of_the_grammar_and_the_plan_is_kept(case: tuple[Report, ...]) -> None:
     first, *lines = tap.render(*case).split("\n")
-    assert first == "TAP version 14"
+    assert first == "TAP version 13"
     top = points(lines)
     if len(case) == 1:
         assert len(top) == len(case[0].findings)
@@ -53,6 +56,15 @@ def test_every_line_is_of_the_grammar_and_the_plan_is_kept(case: tuple[Report, .
     for text, report in zip(subtests, case, strict=True):
         inner = points([line.removeprefix("    ") for line in text.split("\n") if line.startswith("    ")])
         assert len(inner) == len(report.findings)
+
+
+@pytest.mark.skipif(not shutil.which("prove"), reason="no prove here: apt-get install perl")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_perl_s_harness_reads_it_and_comes_to_the_same_verdict(tmp_path: Path, case: tuple[Report, ...]) -> None:
+    (tmp_path / "report.tap").write_text(tap.render(*case) + "\n")
+    done = subprocess.run(["prove", "-e", "cat", str(tmp_path / "report.tap")], capture_output=True, text=True, check=False)
+    assert "Parse errors" not in done.stdout, done.stdout
+    assert (done.returncode == 0) == all(report.exit_code() == 0 for report in case), done.stdout
 
 
 def test_each_outcome_has_its_word_and_directive() -> None:
@@ -76,5 +88,5 @@ def test_hostile_text_forges_neither_a_point_nor_a_directive() -> None:
 
 
 def test_a_plan_of_nothing_says_why_and_notes_are_comments() -> None:
-    assert "1..0 # no check was made" in tap.render(EMPTY).split("\n")
+    assert "1..0 # SKIP no check was made" in tap.render(EMPTY).split("\n")
     assert f"# {ONE.notes[0]}" in tap.render(ONE).split("\n")

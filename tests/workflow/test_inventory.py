@@ -126,9 +126,7 @@ def test_each_host_is_reached_as_ansible_s_own_command_line_reaches_it(tmp_path:
 
 
 def test_host_keys_and_shared_connections_are_gpuprov_s_own_whatever_the_inventory_says(tmp_path: Path) -> None:
-    off = (
-        "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ControlMaster=auto -o ControlPath=none -A -o ForwardAgent=yes -tt"
-    )
+    off = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ControlMaster=auto -o ControlPath=none -A -o ForwardAgent=yes -tt"
     [target] = inventory.targets(written(tmp_path, {"a": {"ansible_ssh_common_args": off, "ansible_host_key_checking": False}}))
     assert (target.arguments, target.refused) == ((), None)
     assert "StrictHostKeyChecking=yes" in ssh_argv(target)
