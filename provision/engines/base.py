@@ -13,6 +13,7 @@ from provision.errors import EXIT_UNKNOWN, GpuprovError, UsageError
 from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts, devices
+from provision.verify.facts.stack import FrameworkFacts
 from provision.verify.facts.system import MachineFacts, Python3Facts
 
 _NODE: Final = re.compile(r"/dev/nvidia([0-9]{1,3})")
@@ -70,11 +71,13 @@ class EngineHost(Struct):
     @property
     def python(self) -> str:
         """Where its python3 is."""
-        path = self._observed(lambda: self.facts.read(Python3Facts)).path
-        if path is None or not re.fullmatch(r"/[A-Za-z0-9/._+-]{1,200}", path):
-            msg = "where its python3 is was not observed"
-            raise self._unproven(msg)
-        return path
+        return self._path(self._observed(lambda: self.facts.read(Python3Facts)).path, "python3")
+
+    @property
+    def pytorch(self) -> str:
+        """The environment in which its PyTorch computed when it was proven."""
+        framework = self._observed(lambda: self.facts.read(FrameworkFacts, "pytorch"))
+        return self._path(framework.home if framework.build and not framework.build.error else None, "PyTorch")
 
     @property
     def private_address(self) -> str:
@@ -115,6 +118,12 @@ class EngineHost(Struct):
             return read()
         except NotObservedError as reason:
             raise self._unproven(str(reason)) from reason
+
+    def _path(self, path: str | None, of: str) -> str:
+        if path is None or not re.fullmatch(r"/[A-Za-z0-9/._+-]{1,200}", path):
+            msg = f"where its {of} is was not observed"
+            raise self._unproven(msg)
+        return path
 
     def _unproven(self, why: str) -> HostUnprovenError:
         return HostUnprovenError(f"{self.name}: {why}", hint=f"`gpuprov verify {self.name}` observes it again, or leave the host out")

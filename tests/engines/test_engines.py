@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from provision.engines import ENGINES
+from provision.engines.base import HostUnprovenError
 from provision.errors import UsageError
 from provision.structs import replace
 from tests.engines.proven import ROOT, Proven, ask, engine, proven
@@ -94,8 +95,6 @@ class TestAnsible:
         assert "hostkeyalias gpuprov-gp-1\n" in said
 
     def test_without_an_observed_python_there_is_no_inventory(self, desk: Proven) -> None:
-        from provision.engines.base import HostUnprovenError
-
         desk.verified("gp-1", python3={"version": "3.12.3", "path": "/usr/bin/py thon"})
         with pytest.raises(HostUnprovenError, match="gp-1: where its python3 is"):
             desk.file("ansible")
@@ -308,12 +307,21 @@ def test_open_mpi_reads_addresses_and_slots(desk: Proven, tmp_path: Path) -> Non
         assert said[said.index(address) : said.index(address) + 4] == [address, "Num", "slots:", slots], done.stdout + done.stderr
 
 
-def test_torchrun_gets_the_same_words_on_each_host(desk: Proven, tmp_path: Path) -> None:
-    (tmp_path / "torchrun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    (tmp_path / "torchrun").chmod(0o755)
-    (tmp_path / "run.sh").write_text(desk.file("torchrun"))
-    said = run("sh", str(tmp_path / "run.sh"), "train.py", "--lr", "1 2", PATH=f"{tmp_path}:{os.environ['PATH']}").splitlines()
+def test_torchrun_gets_the_same_words_on_each_host_from_the_pytorch_that_was_proven(desk: Proven, tmp_path: Path) -> None:
+    """No torchrun is on PATH, as on a host that gpuprov set up."""
+    program = tmp_path / "venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "${PATH%%:*}" "$@"\n')
+    program.chmod(0o755)
+    for name in ("gp-1", "gp-2"):
+        desk.verified(name, pytorch__home=str(program.parent.parent))
+    script = str(tmp_path / "torchrun.sh")
+    Path(script).write_text(desk.file("torchrun"))
+    said = run("sh", script, "train.py", "--lr", "1 2", PATH="/usr/bin:/bin").splitlines()
     assert said == [
+        str(program.parent),
+        "-m",
+        "torch.distributed.run",
         "--nnodes=2",
         "--nproc-per-node=1",
         "--rdzv-backend=c10d",
@@ -323,14 +331,23 @@ def test_torchrun_gets_the_same_words_on_each_host(desk: Proven, tmp_path: Path)
         "--lr",
         "1 2",
     ]
+    assert "--rdzv-id=a second one" in run("sh", script, "train.py", PATH="/usr/bin:/bin", RDZV_ID="a second one").splitlines()
+
+
+def test_torchrun_takes_no_host_whose_pytorch_was_not_seen_or_is_elsewhere(desk: Proven) -> None:
+    with pytest.raises(HostUnprovenError, match="gp-1: where its PyTorch is was not observed"):
+        ENGINES["torchrun"].render(desk.with_facts(pytorch__found=None, machine__address="10.0.0.11"))
+    with pytest.raises(UsageError, match="differ in the environment of PyTorch: gp-1 /opt/pytorch"):
+        ENGINES["torchrun"].render(desk.with_facts(pytorch__home="/opt/pytorch", machine__address="10.0.0.11"))
 
 
 def test_torchrun_itself_takes_the_words(desk: Proven) -> None:
     program = (
         "import json, shlex, sys\n"
         "from torch.distributed.run import config_from_args, parse_args\n"
-        "words = next(line for line in sys.stdin if line.startswith('exec torchrun '))\n"
-        "config, *_ = config_from_args(parse_args([*shlex.split(words)[2:-1], 'train.py']))\n"
+        "words = next(line for line in sys.stdin if line.startswith('exec python '))\n"
+        "words = words.replace('${RDZV_ID:-', '').replace('}', '')\n"
+        "config, *_ = config_from_args(parse_args([*shlex.split(words)[4:-1], 'train.py']))\n"
         "print(json.dumps([config.min_nodes, config.max_nodes, config.nproc_per_node, config.rdzv_endpoint, config.run_id]))\n"
     )
     read = json.loads(ask(engine("torch"), program, desk.file("torchrun")).splitlines()[-1])

@@ -244,7 +244,8 @@ GOOD: dict[str, Any] = {
             "arch_list": ["sm_75", "sm_80"],
             "devices": [{"capability": "sm_75", "product": 256.0**3}],
             "cudnn": 91900,
-        }
+        },
+        "home": "/opt/gpuprov/venvs/pytorch",
     },
     "tensorflow": {"found": None},
     "jax": {"found": None},

@@ -68,7 +68,7 @@ CASES: list[Case] = [
     ("tensorflow-installed", {}, {"stack__frameworks": {"tensorflow": "auto"}}, "fail", "no environment"),
     ("pytorch", {}, {}, "pass", "right on 1 GPU"),
     ("pytorch", {"pytorch__home": "/opt/pytorch"}, {"stack__python": {"prefix": "/opt/pytorch"}}, "pass", "right on 1 GPU"),
-    ("pytorch", {}, {"stack__python": {"prefix": "/opt/pytorch"}}, "unknown", "the facts are of another environment"),
+    ("pytorch", {"pytorch__home": ""}, {"stack__python": {"prefix": "/opt/pytorch"}}, "unknown", "the facts are of another environment"),
     ("pytorch", {"pytorch__home": "/opt/conda"}, {"stack__python": {"prefix": "/opt/pytorch"}}, "unknown", "the facts are of /opt/conda"),
     ("pytorch-installed", {"pytorch__home": "/opt/conda"}, IMAGE, "unknown", "the facts are of /opt/conda"),
     ("pytorch-installed", GONE, IMAGE, "fail", "no environment for PyTorch"),
