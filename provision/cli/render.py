@@ -71,7 +71,8 @@ def command(
         caller=_address(ssh_from) if ssh_from else "",
     )
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
-    files = render(form, subject(planned, choose(planned, cloud=selection.cloud or cloud, where=where), values))
+    place = choose(planned, cloud=selection.cloud or cloud, where=where, launches=selection.launches)
+    files = render(form, subject(planned, place, values))
     if output is None:
         echo(files[str(selection.file)].decode(), nl=False)
     elif selection.file is not None:

@@ -184,6 +184,7 @@ class Form(Struct):
         module: whose `render(subject) -> dict[str, bytes]` writes it; imported on use, because a run writes one form.
         cloud: the only cloud that it is for; None for all.
         needs: what it cannot leave open.
+        launches: whether it makes a machine, so that the limit of the price counts.
     """
 
     about: str
@@ -191,6 +192,7 @@ class Form(Struct):
     module: str
     cloud: str | None = None
     needs: tuple[Missing, ...] = ()
+    launches: bool = True
 
     def require(self, name: str, subject: Subject) -> None:
         """Check that everything which cannot be left open is given.

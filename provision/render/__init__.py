@@ -11,7 +11,7 @@ from provision.render.base import ProfileSubject
 FORMS: Final[dict[str, Form]] = {
     **{name: form for each in clouds.providers() for name, form in each.forms.items()},
     "cloud-init": Form("the user data of the first boot", "user-data.yml", f"{__name__}.cloud_init", needs=("deadline", "public_key")),
-    "ansible": Form("a folder that sets a host up with ansible-playbook alone", None, f"{__name__}.ansible"),
+    "ansible": Form("a folder that sets a host up with ansible-playbook alone", None, f"{__name__}.ansible", launches=False),
     "runbook": Form(
         "numbered commands to type, with checks and the way back",
         "runbook.md",

@@ -37,8 +37,10 @@ def subject(plan: Plan, place: PlannedPlace, values: Given | None = None) -> Pro
     )
 
 
-def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) -> PlannedPlace:
+def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None, launches: bool = True) -> PlannedPlace:
     """The first place of a plan that can be launched in, of this cloud and in this region or zone if there is one.
+
+    Where nothing is launched, its price is of no matter.
 
     Raises:
         UsageError: the profile names no such place.
@@ -54,7 +56,7 @@ def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) ->
     if not matching:
         msg = f"profile {plan.profile.name} has no place in {where!a}"
         raise UsageError(msg, hint=f"it has {', '.join(dict.fromkeys(place.location for place in places))}")
-    able = next((place for place in matching if place.refusal is None), None)
+    able = next((place for place in matching if place.refusal is None or (place.refusal.is_about_money and not launches)), None)
     if able is None:
         msg = f"profile {plan.profile.name} cannot be rendered for any of these places"
         raise refused(msg, matching)

@@ -46,6 +46,14 @@ def test_the_folder_is_written_once(call: Call, tmp_path: Path) -> None:
     assert "-o t4-train-ansible" in err
 
 
+def test_a_form_that_launches_nothing_needs_no_price(call: Call, tmp_path: Path) -> None:
+    """The shipped catalog has no price of this profile's machines; a form that launches one keeps the limit."""
+    assert call("render", "h100-train", "--as", "ansible", "-o", str(tmp_path / "folder"))[::2] == (0, "")
+    assert (tmp_path / "folder" / "site.yml").is_file()
+    code, _, err = call("render", "h100-train", "--as", "cloudformation")
+    assert (code, "error[price-unknown]" in err) == (2, True)
+
+
 def test_a_runbook_has_the_key_without_its_comment(call: Call, key: str) -> None:
     given = ("--deadline", soon(), "--public-key", key, "--ssh-from", "203.0.113.7")
     code, out, err = call("render", "t4-train", "--as", "runbook", "--where", "ap-southeast-1", *given)

@@ -140,8 +140,12 @@ def test_the_place_is_the_first_that_can_be_had() -> None:
     with pytest.raises(CloudUnsupportedError, match="closed"):
         choose(closed, where="ap-east-1")
     limits = planned.profile.limits.model_copy(update={"price_per_hour_usd": 0.5})
+    dear = plan(planned.profile.model_copy(update={"limits": limits}), lock)
     with pytest.raises(PriceOverLimitError, match=r"is over limits\.price_per_hour_usd 0\.50"):
-        choose(plan(planned.profile.model_copy(update={"limits": limits}), lock), cloud="aws")
+        choose(dear, cloud="aws")
+    assert choose(dear, cloud="aws", launches=False).region == "ap-east-1"
+    with pytest.raises(CloudUnsupportedError, match="closed"):
+        choose(closed, where="ap-east-1", launches=False)
 
 
 def test_the_profile_of_the_tests_is_the_one_that_ships() -> None:

@@ -29,6 +29,13 @@ def test_it_has_the_verdict_the_strip_the_gaps_and_the_advice() -> None:
     assert "<code>torch.compile(mode=" in text
 
 
+def test_no_level_of_headings_is_left_out() -> None:
+    """A screen reader goes from heading to heading: https://dequeuniversity.com/rules/axe/4.10/heading-order."""
+    levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", page(launching(0.6), "something changed"))]
+    assert 3 in levels
+    assert all(level <= before + 1 for before, level in zip([0, *levels], levels, strict=False))
+
+
 def test_names_of_a_stranger_are_text() -> None:
     line = launching(0.6)
     line.ops = [op._replace(name=EVIL) for op in line.ops]
