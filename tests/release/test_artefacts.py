@@ -1,3 +1,4 @@
+import email
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trove_classifiers  # which hatchling brings
 
 from provision.paths import profiles_dir
 from tests.release import artefacts
@@ -39,6 +41,17 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(tree: Path) -> Path:
     return built(tree)
+
+
+def test_the_metadata_says_who_made_it_how_far_it_is_and_where_it_runs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        name = next(name for name in file.namelist() if name.endswith(".dist-info/METADATA"))
+        said = email.message_from_bytes(file.read(name))
+    systems = {line for line in said.get_all("Classifier", []) if line.startswith("Operating System ::")}
+    assert systems == {"Operating System :: MacOS", "Operating System :: POSIX :: Linux"}, "as README.md says of clients"
+    assert set(said.get_all("Classifier", [])) <= trove_classifiers.classifiers
+    assert any(line.startswith("Development Status ::") for line in said.get_all("Classifier", []))
+    assert all(said[key] for key in ("Author", "Summary", "Keywords", "License-Expression", "Description-Content-Type"))
 
 
 def rewritten(wheel: Path, folder: Path, change: Callable[[str, bytes], bytes | None]) -> Path:
