@@ -180,7 +180,8 @@ def parsed_deadline(text: str) -> dt.datetime | None:
         return None
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether it is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -234,7 +235,7 @@ class Instance:
             "name": bool(_HOST.fullmatch(self.name)),
             "group": bool(NAME.fullmatch(self.group)),
             "login": bool(LOGIN.fullmatch(self.login)),
-            "address": _is_address(self.address),
+            "address": is_address(self.address),
             "deadline": parsed_deadline(self.deadline) is not None,
             **{key: bool(_WORD.fullmatch(getattr(self, key))) for key in ("region", "zone", "type", "profile")},
         }

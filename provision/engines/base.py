@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
+from provision.clouds.base import is_address
 from provision.errors import EXIT_UNKNOWN, GpuprovError, UsageError
 from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
@@ -83,7 +84,7 @@ class EngineHost(Struct):
     def private_address(self) -> str:
         """Where the other hosts of its network find it."""
         text = self.machine.address
-        address = ipaddress.ip_address(text) if text and _is_address(text) else None
+        address = ipaddress.ip_address(text) if text and is_address(text) else None
         if address is None or not address.is_private or address.is_loopback or address.is_link_local:
             msg = f"its own address is {text or 'unknown'}, which is not one of a private network"
             raise self._unproven(msg)
@@ -180,11 +181,3 @@ class HostPool(Struct):
 def yaml_text(data: Any) -> str:
     """Data as YAML, in its own order, a key a line."""
     return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=False, width=10_000, allow_unicode=False))
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

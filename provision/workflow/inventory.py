@@ -19,15 +19,12 @@ from provision.errors import HostUnreachableError, UsageError
 from provision.host.ssh import Target
 from provision.paths import playbooks_dir
 
-_TIMEOUT_S: Final = 60
-_MOST_SAID: Final = 1000  # characters of what ansible-inventory said, from the end
 _HINT: Final = "`ansible-inventory -i FILE --list` shows what Ansible makes of it"
 # In the order of Ansible's command line (ansible/plugins/connection/ssh.py): of two ports or users ssh takes the first.
 _VARIABLES: Final = (
-    *("ansible_connection", "ansible_ssh_executable", "ansible_host", "ansible_ssh_host", "ansible_ssh_args"),
-    *("ansible_ssh_port", "ansible_port", "ansible_ssh_private_key_file", "ansible_private_key_file", "ansible_ssh_user", "ansible_user"),
-    *("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
-    *("ansible_private_key", "ansible_ssh_private_key", "ansible_ssh_pkcs11_provider"),
+    "ansible_connection ansible_ssh_executable ansible_host ansible_ssh_host ansible_ssh_args ansible_ssh_port ansible_port "
+    "ansible_ssh_private_key_file ansible_private_key_file ansible_ssh_user ansible_user ansible_ssh_common_args ansible_ssh_extra_args "
+    "ansible_password ansible_ssh_pass ansible_ssh_password ansible_private_key ansible_ssh_private_key ansible_ssh_pkcs11_provider"
 )
 _WORD: Final = re.compile(r"(?!-)[\w.:@~+/,\[\]-]{1,1000}")  # no shell obeys any of it: ssh puts these words into a proxy's command line
 _OPTION: Final = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*)")
@@ -61,7 +58,7 @@ def targets(path: Path) -> list[Target]:
     hosts = list(dict.fromkeys(host for group in groups for host in group.get("hosts", ())))
     if not hosts:
         msg = f"Ansible finds no host in {path}"
-        raise UsageError(msg, hint=_HINT, detail=said[-_MOST_SAID:])
+        raise UsageError(msg, hint=_HINT, detail=said[-1000:])
     return [_target(host, variables.get(host, {})) for host in hosts]
 
 
@@ -82,7 +79,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
             [command, "-i", str(path), "--list"],
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_S,
+            timeout=60,
             check=False,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "ANSIBLE_CONFIG": str(playbooks_dir() / "ansible.cfg"), "ANSIBLE_INVENTORY_ENABLED": "yaml,ini"},
@@ -95,21 +92,19 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 def _target(host: str, variables: Mapping[str, Any]) -> Target:
     name, destination, arguments = "its name", "", list[str]()
     try:
-        for name in (each for each in _VARIABLES if variables.get(each) is not None):
+        for name in (each for each in _VARIABLES.split() if variables.get(each) is not None):
             text = _text(variables[name])
             match name.removeprefix("ansible_").removeprefix("ssh_"):
                 case "connection" if text == "local":
                     return Target(host, "")
-                case "connection":
-                    _require(text in {"ssh", "smart", "ansible.builtin.ssh"}, f"is {text}, and gpuprov knows ssh and local")
-                case "executable":
-                    _require(text in {"ssh", shutil.which("ssh")}, "is a program, and gpuprov runs the ssh of PATH")
+                case "connection" | "executable":
+                    known = {"ssh", "smart", "ansible.builtin.ssh", shutil.which("ssh")}
+                    _require(text in known, f"is {text}, and gpuprov reaches hosts by the ssh of PATH or as local")
                 case "host":
                     destination = _word(text)
                 case "port" | "user" as what:
                     arguments += ["-o", f"{what}={_word(text)}"]
-                case "private_key_file":
-                    _require('"' not in text, "has a quotation mark, which ssh takes for the end of a path")
+                case "private_key_file":  # a quotation mark in it is an error of ssh's, which says so
                     arguments += ["-o", f'identityfile="{text}"']
                 case "args" | "common_args" | "extra_args":
                     pairs, words = _parsed(text, _FLAGS)
