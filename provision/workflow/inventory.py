@@ -42,10 +42,6 @@ _OWN_KEYWORDS: Final = (
 )
 
 
-class _RefusedError(Exception):
-    """What stands in a variable cannot be kept; the text goes on after the variable's name."""
-
-
 def targets(path: Path) -> list[Target]:
     """Each host of an inventory, once.
 
@@ -99,7 +95,7 @@ def _target(host: str, variables: Mapping[str, Any]) -> Target:
                     return Target(host, "")
                 case "connection" | "executable":
                     known = {"ssh", "smart", "ansible.builtin.ssh", shutil.which("ssh")}
-                    _require(text in known, f"is {text}, and gpuprov reaches hosts by the ssh of PATH or as local")
+                    _require(text in known, f"{text} is neither the ssh of PATH nor local")
                 case "host":
                     destination = _word(text)
                 case "port" | "user" as what:
@@ -108,42 +104,38 @@ def _target(host: str, variables: Mapping[str, Any]) -> Target:
                     arguments += ["-o", f'identityfile="{text}"']
                 case "args" | "common_args" | "extra_args":
                     pairs, words = _parsed(text, _FLAGS)
-                    _require(not words, f"has {words}, which ssh would take for the host")
+                    _require(not words, f"{words} is what ssh would take for the host")
                     arguments += pairs
                 case _:
-                    _require(not text, "is a secret, and gpuprov logs in by a key file or an agent")
+                    _require(not text, "a secret, and gpuprov logs in by a key file or an agent")
         name = "its name"
         return Target(host, destination or _word(host), arguments=tuple(arguments))
-    except _RefusedError as why:
+    except (ValueError, getopt.GetoptError) as why:
         hint = f"write the value itself, or leave the variable out and say it under `Host {destination or host}` in ~/.ssh/config; {_HINT}"
-        return Target(host, host, refused=HostUnreachableError(f"{host}: {name} {why}", hint=hint))
+        return Target(host, host, refused=HostUnreachableError(f"{host}: {name}: {why}", hint=hint))
 
 
 def _require(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - as an assertion reads
     if not holds:
-        raise _RefusedError(otherwise)
+        raise ValueError(otherwise)
 
 
 def _text(value: Any) -> str:
-    _require(not (isinstance(value, dict) and "__ansible_vault" in value), "is encrypted (!vault), and ansible-inventory decrypts nothing")
+    _require(not (isinstance(value, dict) and "__ansible_vault" in value), "encrypted (!vault), and ansible-inventory decrypts nothing")
     text = str(value)
-    _require(not isinstance(value, dict | list) and text.isprintable(), "is no line of text")
-    _require("{{" not in text and "{%" not in text, "is a template, which ansible-inventory does not render")
+    _require(not isinstance(value, dict | list) and text.isprintable(), "no line of text")
+    _require("{{" not in text and "{%" not in text, "a template, which ansible-inventory does not render")
     return text
 
 
 def _word(text: str) -> str:
-    _require(bool(_WORD.fullmatch(text)), f"holds {text!a} where a host name, user or port belongs")
+    _require(bool(_WORD.fullmatch(text)), f"{text!a} stands where a host name, user or port belongs")
     return text
 
 
 def _parsed(text: str, flags: str) -> tuple[list[str], list[str]]:
     """The arguments of ssh that say how the host is reached, and the words beside them."""
-    try:
-        pairs, words = getopt.gnu_getopt(shlex.split(text), flags + _OWN_FLAGS)
-    except (getopt.GetoptError, ValueError) as error:
-        msg = f"cannot be kept: {error}"
-        raise _RefusedError(msg) from None
+    pairs, words = getopt.gnu_getopt(shlex.split(text), flags + _OWN_FLAGS)
     return [part for flag, value in pairs if flag[1] not in _OWN_FLAGS for part in _kept(flag, value)], words
 
 
@@ -155,7 +147,7 @@ def _kept(flag: str, value: str) -> list[str]:
     keyword, text = (found[1].lower(), found[2]) if found else (value, "")
     if keyword in _OWN_KEYWORDS.split() or (keyword, text) == ("userknownhostsfile", "/dev/null"):
         return []
-    _require(keyword in _KEYWORDS.split(), f"has the option {keyword!a} of ssh, which gpuprov does not keep")
+    _require(keyword in _KEYWORDS.split(), f"gpuprov does not keep {keyword!a} of ssh")
     text = _hop(text) if keyword == "proxycommand" else text if keyword.endswith("file") else _word(text)
     return ["-o", f"{keyword}={text}"]
 
@@ -166,5 +158,5 @@ def _hop(command: str) -> str:
     kept, words = _parsed(rest, _FLAGS + "W:")
     to = [kept[index + 1] for index, word in enumerate(kept) if word == "-W"]
     holds = program == "ssh" and to in (["%h:%p"], ["[%h]:%p"]) and len(words) == 1 and not re.search(r"[$`]", rest)
-    _require(holds, "has a ProxyCommand other than `ssh -W %h:%p HOST`, and gpuprov runs no program that an inventory names")
+    _require(holds, "gpuprov runs no program that an inventory names, and as a ProxyCommand `ssh -W %h:%p HOST` alone")
     return shlex.join(["ssh", "-oBatchMode=yes", "-oStrictHostKeyChecking=yes", *kept, "--", _word(words[0])])

@@ -205,8 +205,8 @@ class TestHosts:
         done = run("verify", "--inventory", str(inventory), "-p", "t4-train", "--only", "python3", "--json")
         a, b, c = json.loads(done.stdout)["hosts"]
         assert [report["exit_code"] for report in (a, b, c)] == [3, 0, 3]
-        assert a["findings"][0]["observed"] == "host-unreachable: a: ansible_host is no line of text"
-        assert c["findings"][0]["observed"].endswith("c: ansible_port is a template, which ansible-inventory does not render")
+        assert a["findings"][0]["observed"] == "host-unreachable: a: ansible_host: no line of text"
+        assert c["findings"][0]["observed"].endswith("c: ansible_port: a template, which ansible-inventory does not render")
         assert "under `Host c` in ~/.ssh/config" in c["findings"][0]["hint"]
         inventory.write_text(f"gpus:\n  hosts:\n    {odd}\n")
         alone = run("verify", "--inventory", str(inventory), "-p", "t4-train")

@@ -44,34 +44,34 @@ KEPT: dict[str, dict[str, Any]] = {
     "become": {"ansible_become": True, "ansible_become_user": "root", "ansible_become_password": "geheim", "ansible_ssh_pipelining": True},
 }
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a template": ({"ansible_host": "{{ inventory_hostname }}.lan"}, "ansible_host is a template"),
-    "a template of Jinja's blocks": ({"ansible_port": "{% if x %}22{% endif %}"}, "ansible_port is a template"),
-    "a template that would run a program": ({"ansible_user": "{{ lookup('pipe', 'touch ran') }}"}, "ansible_user is a template"),
-    "an encrypted value": ({"ansible_user": VAULT}, "ansible_user is encrypted"),
-    "a list": ({"ansible_host": ["a", "b"]}, "ansible_host is no line of text"),
-    "a line too many": ({"ansible_host": "x\n  ProxyCommand touch ran"}, "ansible_host is no line of text"),
-    "an escape": ({"ansible_ssh_common_args": "-o HostKeyAlias=\x1b[2J"}, "ansible_ssh_common_args is no line of text"),
-    "a shell's words": ({"ansible_host": "$(touch ran)"}, "ansible_host holds"),
-    "an option as a host": ({"ansible_host": "-oProxyCommand=touch ran"}, "ansible_host holds"),
-    "a shell's words as a user": ({"ansible_user": "a;touch ran"}, "ansible_user holds"),
-    "a container": ({"ansible_connection": "community.docker.docker"}, "ansible_connection is community.docker.docker"),
-    "windows": ({"ansible_connection": "winrm"}, "ansible_connection is winrm"),
-    "a program instead of ssh": ({"ansible_ssh_executable": "./ssh"}, "ansible_ssh_executable is ./ssh, and gpuprov"),
-    "a password": ({"ansible_password": "geheim"}, "ansible_password is a secret"),
-    "an old password": ({"ansible_ssh_pass": "geheim"}, "ansible_ssh_pass is a secret"),
-    "a key itself": ({"ansible_ssh_private_key": "geheim"}, "ansible_ssh_private_key is a secret"),
-    "another host": ({"ansible_ssh_common_args": "bastion"}, "ansible_ssh_common_args has ['bastion']"),
-    "an open quote": ({"ansible_ssh_extra_args": "-o 'x"}, "ansible_ssh_extra_args cannot be kept: No closing quotation"),
-    "another configuration": ({"ansible_ssh_args": "-F ./evil.cfg"}, "ansible_ssh_args cannot be kept: option -F"),
-    "a library": ({"ansible_ssh_args": "-I ./evil.so"}, "ansible_ssh_args cannot be kept: option -I"),
-    "an open port": ({"ansible_ssh_args": "-L 1:localhost:2"}, "ansible_ssh_args cannot be kept: option -L"),
+    "a template": ({"ansible_host": "{{ inventory_hostname }}.lan"}, "ansible_host: a template"),
+    "a template of Jinja's blocks": ({"ansible_port": "{% if x %}22{% endif %}"}, "ansible_port: a template"),
+    "a template that would run a program": ({"ansible_user": "{{ lookup('pipe', 'touch ran') }}"}, "ansible_user: a template"),
+    "an encrypted value": ({"ansible_user": VAULT}, "ansible_user: encrypted"),
+    "a list": ({"ansible_host": ["a", "b"]}, "ansible_host: no line of text"),
+    "a line too many": ({"ansible_host": "x\n  ProxyCommand touch ran"}, "ansible_host: no line of text"),
+    "an escape": ({"ansible_ssh_common_args": "-o HostKeyAlias=\x1b[2J"}, "ansible_ssh_common_args: no line of text"),
+    "a shell's words": ({"ansible_host": "$(touch ran)"}, "ansible_host: "),
+    "an option as a host": ({"ansible_host": "-oProxyCommand=touch ran"}, "ansible_host: "),
+    "a shell's words as a user": ({"ansible_user": "a;touch ran"}, "ansible_user: "),
+    "a container": ({"ansible_connection": "community.docker.docker"}, "ansible_connection: community.docker.docker"),
+    "windows": ({"ansible_connection": "winrm"}, "ansible_connection: winrm"),
+    "a program instead of ssh": ({"ansible_ssh_executable": "./ssh"}, "ansible_ssh_executable: ./ssh is neither"),
+    "a password": ({"ansible_password": "geheim"}, "ansible_password: a secret"),
+    "an old password": ({"ansible_ssh_pass": "geheim"}, "ansible_ssh_pass: a secret"),
+    "a key itself": ({"ansible_ssh_private_key": "geheim"}, "ansible_ssh_private_key: a secret"),
+    "another host": ({"ansible_ssh_common_args": "bastion"}, "ansible_ssh_common_args: ['bastion']"),
+    "an open quote": ({"ansible_ssh_extra_args": "-o 'x"}, "ansible_ssh_extra_args: No closing quotation"),
+    "another configuration": ({"ansible_ssh_args": "-F ./evil.cfg"}, "ansible_ssh_args: option -F"),
+    "a library": ({"ansible_ssh_args": "-I ./evil.so"}, "ansible_ssh_args: option -I"),
+    "an open port": ({"ansible_ssh_args": "-L 1:localhost:2"}, "ansible_ssh_args: option -L"),
     **{
-        f"{option} in {variable}": ({variable: f"-o {shlex.quote(f'{option}=touch ran')}"}, f"{variable} has")
+        f"{option} in {variable}": ({variable: f"-o {shlex.quote(f'{option}=touch ran')}"}, f"{variable}: gpuprov")
         for variable in ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
         for option in ("ProxyCommand", "LocalCommand", "PermitLocalCommand", "KnownHostsCommand", "Include", "PKCS11Provider", "Match")
     },
     **{
-        f"the hop `{command}`": ({"ansible_ssh_common_args": f"-o {shlex.quote(f'ProxyCommand {command}')}"}, "ansible_ssh_common_args ")
+        f"the hop `{command}`": ({"ansible_ssh_common_args": f"-o {shlex.quote(f'ProxyCommand {command}')}"}, "ansible_ssh_common_args: ")
         for command in (
             "nc %h %p",
             "./ssh -W %h:%p b",
@@ -159,7 +159,7 @@ def test_what_cannot_be_kept_makes_the_one_host_unreachable_by_its_variable(
 def test_a_name_that_is_no_host_refuses_itself_alone_and_is_none_where_ansible_host_is_there(tmp_path: Path) -> None:
     odd, named, well = inventory.targets(written(tmp_path, {"h 5": {}, "h 6": {"ansible_host": "h6"}, "well": {}}))
     assert odd.refused
-    assert odd.refused.message.startswith("h 5: its name holds 'h 5'")
+    assert odd.refused.message.startswith("h 5: its name: 'h 5'")
     assert (named.name, named.destination, named.refused, well.refused) == ("h 6", "h6", None, None)
 
 
