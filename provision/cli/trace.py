@@ -90,7 +90,7 @@ def command(
     if files[0].name == "ncu.csv":
         _show_kernels(files[0], as_json=as_json)
         return
-    ctx.exit(_explain(host, files, Cut(range_name), step, html, as_json=as_json))
+    ctx.exit(_explain(host, files, Cut(range_name), step, html, ran=not (read_from or compared), as_json=as_json))
 
 
 def _stop(host: str) -> None:
@@ -128,12 +128,12 @@ def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path 
     return fetched.files[0]
 
 
-def _explain(host: str | None, files: list[Path], cut: Cut, step: str, html: Path | None, *, as_json: bool) -> int:
+def _explain(host: str | None, files: list[Path], cut: Cut, step: str, html: Path | None, *, ran: bool, as_json: bool) -> int:
     """Read traces and print what they say; returns the exit code."""
     if host is not None:
         target = Session.open().target(host)
         files = [trace.exported(target, file) if is_report(file) else file for file in files]
-    parts = [_explained(file, cut, step) for file in files]
+    parts = [_explained(file, cut, step, ran=ran) for file in files]
     both = compare.compare(parts[0][0], parts[1][0]) if len(parts) > 1 else None
     if html:
         options.write(html, page.render(parts, both.said if both else ()))
@@ -144,9 +144,9 @@ def _explain(host: str | None, files: list[Path], cut: Cut, step: str, html: Pat
     return EXIT_UNKNOWN if any(document.label == "unknown" for document, _ in parts) else EXIT_OK
 
 
-def _explained(file: Path, cut: Cut, step: str) -> tuple[TraceDocument, Trace]:
+def _explained(file: Path, cut: Cut, step: str, *, ran: bool) -> tuple[TraceDocument, Trace]:
     found = read(file, cut)
-    return evidence.document(found, str(file), step), found
+    return evidence.document(found, str(file), step, ran=ran), found
 
 
 def _show_kernels(file: Path, *, as_json: bool) -> None:

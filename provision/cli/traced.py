@@ -2,10 +2,11 @@
 
 from provision.cli import tables
 from provision.report.base import inert
-from provision.watch.trace.document import ComparisonDocument, DeviceVerdict, TraceDocument
+from provision.watch.trace.document import ComparisonDocument, DeviceVerdict, ShareSet, TraceDocument
 from provision.watch.trace.ncu import KernelMeasure
 
-_SHOWN = ("busy", "communication", "exposed_copies", "launch", "sync", "cpu", "host_wait", "start_up", "queue", "unexplained")
+# All but the last add up to the whole.
+_SHOWN = tuple(name for name in ShareSet.__struct_fields__ if name not in {"idle", "underfilled", "overhead"})
 _LONGEST = 60
 
 
@@ -13,11 +14,12 @@ def told(document: TraceDocument) -> list[str]:
     """A trace in words, for a terminal."""
     sure = "no label" if document.label == "unknown" else f"{document.confidence} confidence"
     runner_up = f"; next comes {document.runner_up}" if document.runner_up else ""
+    cut = f" after {document.warm_up_s:.3f} s that count as warm-up" if document.warm_up_s else ""
     step = f"; a step ({inert(document.step.name, _LONGEST)}) takes {document.step.ms:.3f} ms" if document.step else ""
     lines = [
         f"{inert(document.file)}: {document.label} ({sure}{runner_up})",
         document.meaning,
-        f"{inert(document.maker)}, {document.window_s:.3f} s looked at{step}",
+        f"{inert(document.maker)}, {document.window_s:.3f} s looked at{cut}{step}",
         *(f"! {inert(line)}" for line in [*(doubt.text for doubt in document.doubts), *document.notes]),
         *([f"! not in this trace: {', '.join(document.missing)}"] if document.missing else []),
     ]
@@ -28,7 +30,9 @@ def told(document: TraceDocument) -> list[str]:
         lines += ["", tables.table(titles, cells)]
     for each in shared[:1]:
         lines += _evidence(each)
-    lines += ["", "What to do, the least effort first:", *(f"  {number}. {item.text}" for number, item in enumerate(document.advice, 1))]
+    lines += ["", "What to do, the least effort first:"]
+    for number, item in enumerate(document.advice, 1):
+        lines += [f"  {number}. {item.text}", f"     ({'; '.join(inert(row, _LONGEST) for row in item.rows)})"]
     return lines
 
 
@@ -49,8 +53,12 @@ def _evidence(each: DeviceVerdict) -> list[str]:
         ]
         lines += ["", f"The largest gaps of GPU {each.device}:", tables.table(titles, cells)]
     if each.kernels:
-        cells = [(f"{k.share:.1%}", str(k.count), f"{k.mean_us:.1f}", inert(k.name, 2 * _LONGEST)) for k in each.kernels]
-        lines += ["", "The costliest kernels:", tables.table(("SHARE", "RUNS", "MEAN US", "NAME"), cells)]
+        cells = [
+            (f"{k.share:.1%}", str(k.count), f"{k.mean_us:.1f}", _sides(k.grid), _sides(k.block), inert(k.name, 2 * _LONGEST))
+            for k in each.kernels
+        ]
+        sms = f" ({each.sms} multiprocessors)" if each.sms else ""
+        lines += ["", f"The costliest kernels{sms}:", tables.table(("SHARE", "RUNS", "MEAN US", "GRID", "BLOCK", "NAME"), cells)]
     if each.copies:
         cells = [
             (c.kind, c.memory, str(c.count), f"{c.bytes / 1e6:.1f}", f"{c.ms:.2f}", f"{c.gb_s:.1f}", str(c.link_gb_s or "unknown"))
@@ -58,6 +66,10 @@ def _evidence(each: DeviceVerdict) -> list[str]:
         ]
         lines += ["", "Copies:", tables.table(("KIND", "MEMORY", "COPIES", "MB", "MS", "GB/S", "LINK GB/S"), cells)]
     return lines
+
+
+def _sides(lengths: list[int] | None) -> str:
+    return "x".join(map(str, lengths)) if lengths else "unknown"
 
 
 def compared(both: ComparisonDocument) -> list[str]:

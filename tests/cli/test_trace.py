@@ -35,8 +35,12 @@ def test_a_trace_is_explained_with_its_evidence_and_advice(call: Call, files: Pa
     (row,) = [line.split() for line in out.splitlines() if line.startswith("0 ")]
     assert row[1] == "launch-bound"
     assert [round(float(share.rstrip("%"))) for share in (row[2], row[5])] == [40, 60]
+    assert sum(float(share.rstrip("%")) for share in row[2:-1]) == pytest.approx(100, abs=0.5)  # the last is a part of the first
+    assert "0.319 s looked at after 0.080 s that count as warm-up" in maker
     assert "The largest gaps of GPU 0:" in out
     assert "1. Raise the batch" in out
+    assert "     (shares.launch: 59.8%)" in out
+    assert "--duration" not in out
 
 
 def test_json_holds_its_schema(call: Call, files: Path) -> None:

@@ -13,9 +13,10 @@ from provision.watch.trace.doubts import Doubt, DoubtKind
 from provision.watch.trace.model import Trace, TracePart
 from provision.watch.trace.shares import Shares, shares
 
-# Less than this tells nothing about a step of training.
-LEAST_WINDOW_NS: Final = 200_000_000
 LEAST_OPS: Final = 100
+# A shorter time is a doubt, and the larger one where it holds few operations: a step of training can have a thousand.
+LEAST_NS: Final = 200_000_000
+MANY_OPS: Final = 1000
 # A fifth of the time in copies that nothing hides: removing them is worth more than any other change of that size.
 TRANSFER: Final = 0.20
 # The articles say "over 90 %": from 0.80 it is called mostly, from 0.90 clean.
@@ -38,7 +39,11 @@ IDLE: Final = 0.05
 # Above these the trace itself is in doubt.
 UNCORRELATED: Final = 0.05
 OVERHEAD: Final = 0.05
-# Nearer to its threshold than this factor, a label is no more than likely.
+# Of the time without work in one gap: what fills it decides, and not what the program does again and again.
+ONE_GAP: Final = 0.5
+# Of the kernels' time in such as leave multiprocessors empty.
+UNDERFILLED: Final = 0.5
+# Nearer to its threshold than this factor, or to another cause, a label is no more than likely.
 CLEAR: Final = 1.25
 # Under this share nothing is worth a name.
 WORTH: Final = 0.10
@@ -49,6 +54,7 @@ class Label(StrEnum):
 
     TRANSFER = "transfer-bound"
     COMPUTE = "gpu-compute-bound"
+    UNDERFILLED = "gpu-underfilled"
     COMMUNICATION = "communication-bound"
     SYNC = "synchronisation-bound"
     CPU = "cpu-bound"
@@ -60,8 +66,11 @@ class Label(StrEnum):
     UNKNOWN = "unknown"
 
 
-# Labels that are read from the host's calls; without those they cannot be given.
-_NEEDS_CALLS: Final = {Label.SYNC, Label.CPU, Label.LAUNCH, Label.START_UP, Label.WAITING}
+# Labels that are read from the GPU's work; the others need the host's calls.
+_NEEDS_NO_CALLS: Final = {Label.TRANSFER, Label.COMPUTE, Label.UNDERFILLED, Label.COMMUNICATION}
+# Labels of gaps that come again and again, and those whose share can be compared with another cause of waiting.
+_OF_GAPS: Final = {Label.SYNC, Label.CPU, Label.LAUNCH, Label.WAITING, Label.MIXED}
+_OF_WAITING: Final = {Label.TRANSFER, Label.COMMUNICATION, Label.SYNC, Label.CPU, Label.LAUNCH, Label.START_UP, Label.WAITING}
 
 
 class Confidence(StrEnum):
@@ -83,17 +92,17 @@ class TraceVerdict(Struct):
     shares: Shares | None
 
 
-def strengths(each: Shares) -> dict[Label, float]:
-    """For each label its share over its threshold, as far as it is one of a share: what the runner-up is taken from."""
+def causes(each: Shares) -> dict[Label, tuple[float, float]]:
+    """For each label its share and its threshold, as far as it is one of a share: what the runner-up is taken from."""
     return {
-        Label.TRANSFER: each.exposed_copies / TRANSFER,
-        Label.COMPUTE: (each.busy - each.communication) / COMPUTE,
-        Label.COMMUNICATION: each.communication / COMMUNICATION,
-        Label.SYNC: each.sync / SYNC,
-        Label.CPU: (each.cpu + each.host_wait) / CPU,
-        Label.LAUNCH: each.launch / LAUNCH,
-        Label.START_UP: each.start_up / START_UP,
-        Label.WAITING: each.queue / QUEUE,
+        Label.TRANSFER: (each.exposed_copies + each.migration, TRANSFER),
+        Label.COMPUTE: (each.busy - each.communication, COMPUTE),
+        Label.COMMUNICATION: (each.communication, COMMUNICATION),
+        Label.SYNC: (each.sync, SYNC),
+        Label.CPU: (each.cpu + each.host_wait, CPU),
+        Label.LAUNCH: (each.launch, LAUNCH),
+        Label.START_UP: (each.start_up, START_UP),
+        Label.WAITING: (each.queue, QUEUE),
     }
 
 
@@ -101,13 +110,15 @@ def label_of(each: Shares) -> Label:
     """The first label that holds."""
     cpu = each.cpu + each.host_wait
     computing = each.busy - each.communication
+    computes = computing >= COMPUTE and each.exposed_copies < COMPUTE_COPIES
     in_a_loop = each.sync >= SYNC_LOOP and each.syncs_per_s >= SYNC_LOOP_PER_S and each.tiny_reads >= SYNC_LOOP_TINY
     cases = (
-        (Label.TRANSFER, each.exposed_copies >= TRANSFER),
-        (Label.COMPUTE, computing >= COMPUTE and each.exposed_copies < COMPUTE_COPIES),
+        (Label.TRANSFER, each.exposed_copies + each.migration >= TRANSFER),
+        (Label.UNDERFILLED, computes and each.underfilled >= UNDERFILLED * computing),
+        (Label.COMPUTE, computes),
         (Label.COMMUNICATION, each.communication >= COMMUNICATION and each.communication >= each.idle),
         (Label.SYNC, (each.sync >= SYNC and each.sync >= max(each.launch, cpu)) or in_a_loop),
-        (Label.CPU, cpu >= CPU and cpu >= each.launch),
+        (Label.CPU, cpu >= CPU and cpu >= max(each.launch, each.start_up)),
         (Label.LAUNCH, each.launch >= LAUNCH and each.launch >= each.start_up),
         (Label.START_UP, each.start_up >= START_UP),
         (Label.WAITING, each.queue >= QUEUE),
@@ -118,10 +129,9 @@ def label_of(each: Shares) -> Label:
 
 def verdicts(trace: Trace) -> list[TraceVerdict]:
     """A verdict for every device that worked, the busiest first; one without a label where none did."""
-    refusal = _refusal(trace)
     found = shares(trace)
-    if refusal or not found:
-        return [_abstained(refusal or Doubt(DoubtKind.NO_WORK), found[0] if found else None)]
+    if refusal := _refusal(trace):
+        return [_abstained(refusal, found[0] if found else None)]
     halves = [{each.device: label_of(each) for each in shares(half)} for half in _halves(trace)]
     return [_verdict(trace, each, [half.get(each.device) for half in halves]) for each in found]
 
@@ -133,43 +143,61 @@ def _abstained(doubt: Doubt, found: Shares | None) -> TraceVerdict:
 def _refusal(trace: Trace) -> Doubt | None:
     """Why a trace says nothing; None where it says something."""
     if not trace.ops:
-        return Doubt(DoubtKind.NO_WORK)
-    if len(trace.ops) < LEAST_OPS:
-        return Doubt(DoubtKind.TOO_FEW, len(trace.ops), LEAST_OPS)
-    if trace.ended - trace.began < LEAST_WINDOW_NS:
-        return Doubt(DoubtKind.TOO_SHORT, (trace.ended - trace.began) / 1e6, LEAST_WINDOW_NS / 1e6)
-    return None
+        return Doubt(DoubtKind.NO_WORK, words=(trace.no_work,) if trace.no_work else ())
+    return Doubt(DoubtKind.TOO_FEW, len(trace.ops), LEAST_OPS) if len(trace.ops) < LEAST_OPS else None
 
 
 def _verdict(trace: Trace, each: Shares, halves: list[Label | None]) -> TraceVerdict:
     label = label_of(each)
-    if TracePart.CALLS in trace.missing and label not in {Label.TRANSFER, Label.COMPUTE, Label.COMMUNICATION}:
+    if TracePart.CALLS in trace.missing and label not in _NEEDS_NO_CALLS:
         return _abstained(Doubt(DoubtKind.PART_MISSING, words=(TracePart.CALLS,)), each)
-    if each.unexplained >= max(WORTH, each.idle / 2) and label in {*_NEEDS_CALLS, Label.MIXED, Label.IDLE}:
+    if each.unexplained >= max(WORTH, each.idle / 2) and label not in _NEEDS_NO_CALLS:
         return _abstained(Doubt(DoubtKind.UNEXPLAINED, each.unexplained), each)
-    ranked = strengths(each)
-    runner_up = max((other for other in ranked if other is not label), key=lambda other: ranked[other])
-    doubts = []
-    if each.uncorrelated > UNCORRELATED:
-        doubts.append(Doubt(DoubtKind.UNCORRELATED, each.uncorrelated))
-    if each.overhead > OVERHEAD:
-        doubts.append(Doubt(DoubtKind.OVERHEAD, each.overhead))
-    if any(half is not None and half is not label for half in halves):
-        doubts.append(Doubt(DoubtKind.HALVES_DIFFER, words=tuple(str(half or Label.UNKNOWN) for half in halves)))
-    confidence = Confidence.LOW if doubts else Confidence.HIGH
-    if label in {Label.LAUNCH, Label.SYNC} and trace.host_slowed > 1:
-        host = each.launch + each.sync
-        without = host / trace.host_slowed / (1 - host + host / trace.host_slowed)
-        doubts.append(Doubt(DoubtKind.HOST_SLOWED, trace.host_slowed))
-        if without < LAUNCH:
-            confidence = Confidence.LOW
-    if label in ranked and ranked[label] < CLEAR and not (label is Label.COMPUTE and each.busy - each.communication >= COMPUTE_CLEAN):
-        doubts.append(Doubt(DoubtKind.NEAR_THRESHOLD))
-        confidence = Confidence.LOW if confidence is Confidence.LOW else Confidence.MEDIUM
-    if label is Label.MIXED:
-        doubts.append(Doubt(DoubtKind.NOTHING_LARGE))
-        confidence = Confidence.LOW
-    return TraceVerdict(label, runner_up if ranked[runner_up] > 0 else None, confidence, tuple(doubts), each)
+    strength = {other: share / least for other, (share, least) in causes(each).items()}
+    own = {label, Label.COMPUTE if label is Label.UNDERFILLED else label}
+    runner_up = max((other for other in strength if other not in own), key=lambda other: strength[other])
+    found = _doubts(trace, each, label, halves)
+    confidence = next((low for low in (Confidence.LOW, Confidence.MEDIUM) if low in [sure for sure, _ in found]), Confidence.HIGH)
+    return TraceVerdict(label, runner_up if strength[runner_up] > 0 else None, confidence, tuple(doubt for _, doubt in found), each)
+
+
+def _doubts(trace: Trace, each: Shares, label: Label, halves: list[Label | None]) -> list[tuple[Confidence, Doubt]]:
+    """What speaks against a label, each with the confidence that it leaves."""
+    shares_of = causes(each)
+    share, least = shares_of.get(label, (0.0, 0.0))
+    # A kernel that starts after a wait is launched late: that is the wait's. What the kernels take is not a cause of gaps.
+    own = {label, Label.COMPUTE, Label.LAUNCH if label is Label.SYNC else label}
+    rivals = [other for other in shares_of if other not in own]
+    rival = max(rivals, key=lambda other: shares_of[other][0])
+    as_large = shares_of[rival][0]
+    gap = max((gap.end - gap.start for gap in each.gaps), default=0) / each.window_ns / (each.idle or 1)
+    host = each.launch + each.sync
+    without = host / trace.host_slowed / (1 - host + host / trace.host_slowed)
+    near = 0 < share < least * CLEAR and not (label is Label.COMPUTE and share >= COMPUTE_CLEAN)
+    differ = any(half not in {None, label} for half in halves)
+    slowed = trace.host_slowed > 1 and label in {Label.LAUNCH, Label.SYNC}
+    low, middle, high = Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH
+    cases = (
+        (each.uncorrelated > UNCORRELATED, low, Doubt(DoubtKind.UNCORRELATED, each.uncorrelated)),
+        (each.unexplained >= WORTH, middle, Doubt(DoubtKind.UNEXPLAINED, each.unexplained)),
+        (each.overhead > OVERHEAD, low, Doubt(DoubtKind.OVERHEAD, each.overhead)),
+        (differ, low, Doubt(DoubtKind.HALVES_DIFFER, words=tuple(str(half or Label.UNKNOWN) for half in halves))),
+        (
+            each.window_ns < LEAST_NS,
+            middle if each.ops >= MANY_OPS else low,
+            Doubt(DoubtKind.TOO_SHORT, each.window_ns / 1e6, LEAST_NS / 1e6),
+        ),
+        (gap > ONE_GAP and label in _OF_GAPS, low, Doubt(DoubtKind.ONE_GAP, gap)),
+        (
+            label in _OF_WAITING and as_large * CLEAR >= share,
+            low if as_large >= share else middle,
+            Doubt(DoubtKind.RIVAL, as_large, words=(rival,)),
+        ),
+        (slowed, low if without < LAUNCH else high, Doubt(DoubtKind.HOST_SLOWED, trace.host_slowed)),
+        (near, middle, Doubt(DoubtKind.NEAR_THRESHOLD)),
+        (label is Label.MIXED, low, Doubt(DoubtKind.NOTHING_LARGE)),
+    )
+    return [(sure, doubt) for holds, sure, doubt in cases if holds]
 
 
 def _halves(trace: Trace) -> list[Trace]:

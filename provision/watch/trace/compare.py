@@ -6,7 +6,7 @@ from typing import Final
 
 from provision.watch.trace.document import SCHEMA, ComparisonDocument, ShareChange, ShareSet, TraceDocument
 
-_SHOWN: Final = ("busy", "communication", "exposed_copies", "idle", "launch", "sync", "cpu", "host_wait", "start_up", "queue")
+_SHOWN: Final = tuple(name for name in ShareSet.__struct_fields__ if name not in {"unexplained", "overhead"})
 # Less than two points of a hundred is noise between two runs.
 _NOTEWORTHY: Final = 0.02
 _SAME_SPEED: Final = 0.03

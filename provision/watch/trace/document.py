@@ -10,7 +10,7 @@ SCHEMA: Final = "gpuprov-trace/1"
 
 
 class ShareSet(msgspec.Struct, frozen=True):
-    """Parts of the window, from 0 to 1. The first four make 1, and the seven causes after them make `idle`."""
+    """Parts of the window, from 0 to 1. The first four make 1, the eight causes after them `idle`; the next two are parts of `busy`."""
 
     busy: float
     exposed_copies: float
@@ -22,8 +22,10 @@ class ShareSet(msgspec.Struct, frozen=True):
     host_wait: float
     start_up: float
     queue: float
+    migration: float
     unexplained: float
     communication: float
+    underfilled: float
     overhead: float
 
 
@@ -41,16 +43,18 @@ class GapEvidence(msgspec.Struct, frozen=True):
 
 
 class KernelEvidence(msgspec.Struct, frozen=True):
-    """All runs of a kernel; `share` is of the window."""
+    """All runs of a kernel; `share` is of the window. Grid and block are those that took longest; null where the trace has none."""
 
     name: str
     count: int
     share: float
     mean_us: float
+    grid: list[int] | None
+    block: list[int] | None
 
 
 class CopyEvidence(msgspec.Struct, frozen=True):
-    """All copies of a kind. `link_gb_s` is what the card's link carries one way; null where the card is not known."""
+    """All copies of a kind and a memory, `unified` where it moves on demand. `link_gb_s` is what the link carries one way, if known."""
 
     kind: str
     memory: str
@@ -69,10 +73,12 @@ class TraceDoubt(msgspec.Struct, frozen=True):
 
 
 class DeviceVerdict(msgspec.Struct, frozen=True):
-    """The verdict on one GPU, with its evidence. `no_queue` is the share of kernels for which the GPU waited."""
+    """The verdict on one GPU, with its evidence. `no_queue` is the share of kernels for which the GPU waited; `sms` its multiprocessors."""
 
     device: int | None
     model: str
+    sms: int | None
+    compute_capability: str | None
     label: str
     runner_up: str | None
     confidence: str
@@ -97,10 +103,11 @@ class TraceStep(msgspec.Struct, frozen=True):
 
 
 class TraceAdvice(msgspec.Struct, frozen=True):
-    """What to do, the least effort first."""
+    """What to do, the least effort first, with the rows of the first GPU's evidence that it rests on: `kernels[0]: gemm 84.0%`."""
 
     effort: str
     text: str
+    rows: list[str]
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
@@ -110,6 +117,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     file: str
     maker: str
     window_s: float
+    warm_up_s: float
     label: str
     meaning: str
     runner_up: str | None

@@ -21,6 +21,8 @@ class DoubtKind(StrEnum):
     OVERHEAD = "overhead"
     HALVES_DIFFER = "halves-differ"
     HOST_SLOWED = "host-slowed"
+    ONE_GAP = "one-gap"
+    RIVAL = "rival"
     NEAR_THRESHOLD = "near-threshold"
     NOTHING_LARGE = "nothing-large"
 
@@ -38,9 +40,9 @@ class Doubt(Struct):
 
 
 _TEXTS: Final[Mapping[DoubtKind, Callable[[Doubt], str]]] = {
-    DoubtKind.NO_WORK: lambda _: "no GPU work in this trace",
+    DoubtKind.NO_WORK: lambda doubt: ": ".join(("no GPU work in this trace", *doubt.words)),
     DoubtKind.TOO_FEW: lambda doubt: f"too few operations of a GPU: {doubt.figure:.0f}, and {doubt.least:.0f} are needed",
-    DoubtKind.TOO_SHORT: lambda doubt: f"{doubt.figure:.0f} ms are too short: {doubt.least:.0f} ms are needed",
+    DoubtKind.TOO_SHORT: lambda doubt: f"{doubt.figure:.0f} ms are short, and may not be like the rest: {doubt.least:.0f} ms are better",
     DoubtKind.PART_MISSING: lambda doubt: f"the gaps are not explained: the trace lacks {', '.join(doubt.words)}",
     DoubtKind.UNEXPLAINED: lambda doubt: f"{doubt.figure:.0%} of the time is gaps before work whose call is not in the trace",
     DoubtKind.UNCORRELATED: lambda doubt: f"{doubt.figure:.0%} of the operations have no call in the trace",
@@ -49,6 +51,8 @@ _TEXTS: Final[Mapping[DoubtKind, Callable[[Doubt], str]]] = {
     DoubtKind.HOST_SLOWED: lambda doubt: (
         f"the profiler makes the host up to {doubt.figure:g} times slower: these gaps are shorter without it"
     ),
+    DoubtKind.ONE_GAP: lambda doubt: f"one gap is {doubt.figure:.0%} of the idle time",
+    DoubtKind.RIVAL: lambda doubt: f"another cause is about as large: {doubt.words[0]}, {doubt.figure:.0%}",
     DoubtKind.NEAR_THRESHOLD: lambda _: "the share is near its threshold",
     DoubtKind.NOTHING_LARGE: lambda _: "nothing reaches its threshold",
 }

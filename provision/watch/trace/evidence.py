@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Final
 
+from provision.catalog.roofline import gpu_by_nvml_name
 from provision.watch.trace import advice
 from provision.watch.trace.classify import Label, TraceVerdict, verdicts
 from provision.watch.trace.document import (
@@ -21,7 +22,7 @@ from provision.watch.trace.document import (
     TraceDoubt,
     TraceStep,
 )
-from provision.watch.trace.model import Call, Kind, Op, Range, Trace, Wait
+from provision.watch.trace.model import Call, Card, Kind, Op, Range, Trace, Wait
 from provision.watch.trace.shares import GpuGap
 
 _KERNELS: Final = 5
@@ -37,21 +38,23 @@ _LINKS: Final = {
 _NUMBERS: Final = re.compile(r"\d+")
 
 
-def document(trace: Trace, file: str, step: str = "") -> TraceDocument:
+def document(trace: Trace, file: str, step: str = "", *, ran: bool = False) -> TraceDocument:
     """All that is said of a trace.
 
     Args:
         trace: within its window.
         file: what the user calls it.
         step: the name of the range that is a step; by default the one that repeats and covers most.
+        ran: gpuprov ran the program, so that its options can trace it again.
     """
     found = verdicts(trace)
-    first = found[0]
+    first, devices = found[0], [_device(trace, each) for each in found]
     return TraceDocument(
         schema=SCHEMA,
         file=file,
         maker=trace.maker,
         window_s=(trace.ended - trace.began) / 1e9,
+        warm_up_s=trace.warm_up_ns / 1e9,
         label=first.label,
         meaning=advice.MEANING[first.label],
         runner_up=first.runner_up,
@@ -60,8 +63,8 @@ def document(trace: Trace, file: str, step: str = "") -> TraceDocument:
         missing=sorted(trace.missing),
         notes=trace.notes,
         step=_step(trace, step),
-        devices=[_device(trace, each) for each in found],
-        advice=advice.advice(first.label),
+        devices=devices,
+        advice=advice.advice(devices[0], ran=ran),
     )
 
 
@@ -73,11 +76,14 @@ def _device(trace: Trace, verdict: TraceVerdict) -> DeviceVerdict:
     shares = verdict.shares
     device = shares.device if shares else None
     ops = [op for op in trace.ops if op.device == device]
-    model = trace.gpus.get(device, "") if device is not None else ""
+    gpu = (trace.gpus.get(device) if device is not None else None) or Card()
+    card = gpu_by_nvml_name(gpu.name)
     known = set(shares.__struct_fields__) if shares else set()
     return DeviceVerdict(
         device=device,
-        model=model,
+        model=gpu.name,
+        sms=gpu.sms or None,
+        compute_capability=gpu.compute_capability or (card.compute_capability if card else None),
         label=verdict.label,
         runner_up=verdict.runner_up,
         confidence=verdict.confidence,
@@ -90,13 +96,14 @@ def _device(trace: Trace, verdict: TraceVerdict) -> DeviceVerdict:
         median_kernel_us=shares.median_kernel_us if shares else None,
         gaps=[_gap(trace, gap) for gap in shares.gaps] if shares and verdict.label is not Label.UNKNOWN else [],
         kernels=_kernels(trace, ops),
-        copies=_copies(ops, model),
+        copies=_copies(ops, gpu.name),
     )
 
 
 def _gap(trace: Trace, gap: GpuGap) -> GapEvidence:
     thread = gap.call.thread if gap.call else None
-    inside: list[Range] = [r for r in trace.ranges if r.thread == thread and r.start <= gap.start and r.end >= gap.start]
+    half = (gap.end - gap.start) / 2
+    inside: list[Range] = [r for r in trace.ranges if r.thread == thread and min(r.end, gap.end) - max(r.start, gap.start) >= half]
     meanwhile: list[tuple[int, str]] = []
     rows: list[Call | Wait] = [*trace.calls, *trace.waits]
     for row in rows:
@@ -117,20 +124,23 @@ def _gap(trace: Trace, gap: GpuGap) -> GapEvidence:
 
 def _kernels(trace: Trace, ops: list[Op]) -> list[KernelEvidence]:
     total: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    shapes: dict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
     for op in ops:
         if op.kind in {Kind.KERNEL, Kind.GRAPH}:
             total[op.name][0] += 1
             total[op.name][1] += min(op.end, trace.ended) - max(op.start, trace.began)
+            shapes[op.name][op.shape] += op.end - op.start
     window = max(1, trace.ended - trace.began)
     largest = sorted(total.items(), key=lambda item: (-item[1][1], item[0]))[:_KERNELS]
-    return [KernelEvidence(name, count, time / window, time / count / 1000) for name, (count, time) in largest]
+    rows = [(name, count, time, list(shapes[name].most_common(1)[0][0])) for name, (count, time) in largest]
+    return [KernelEvidence(n, count, time / window, time / count / 1000, s[:3] or None, s[3:] or None) for n, count, time, s in rows]
 
 
 def _copies(ops: list[Op], model: str) -> list[CopyEvidence]:
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for op in ops:
         if op.kind is Kind.COPY:
-            memory = "unknown" if op.pageable is None else "pageable" if op.pageable else "pinned"
+            memory = "unified" if op.unified else "unknown" if op.pageable is None else "pageable" if op.pageable else "pinned"
             entry = sums[op.name, memory if op.name in {"HtoD", "DtoH"} else "device"]
             entry[0] += 1
             entry[1] += op.bytes

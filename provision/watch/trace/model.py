@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Op(NamedTuple):
-    """Work of a GPU. Times are nanoseconds of the trace's own clock."""
+    """Work of a GPU. Times are nanoseconds of the trace's own clock; `shape` is a kernel's grid and block, where the file has them."""
 
     start: int
     end: int
@@ -36,6 +36,8 @@ class Op(NamedTuple):
     name: str
     bytes: int = 0
     pageable: bool | None = None
+    unified: bool = False
+    shape: tuple[int, ...] = ()
 
 
 class Call(NamedTuple):
@@ -75,6 +77,14 @@ class TracePart(StrEnum):
     RANGES = "named ranges"
 
 
+class Card(Struct):
+    """What a trace says of a card; empty and 0 are what it does not say."""
+
+    name: str = ""
+    sms: int = 0
+    compute_capability: str = ""
+
+
 class Trace(MutableStruct):
     """What was read, within the window.
 
@@ -84,7 +94,9 @@ class Trace(MutableStruct):
         ops, calls, waits, ranges: each in the order of their starts.
         missing: what the file does not hold; what is missing is unknown, not zero.
         overhead_ns: the profiler's own work within the window.
-        gpus: the model of each device, where the file names it.
+        gpus: the card of each device, where the file names it.
+        warm_up_ns: what was left out before the window.
+        no_work: why there is no work of a GPU, where the file shows it.
         host_slowed: how many times slower the profiler makes the host where it launches small kernels, as far as that was measured.
         notes: what the reader left out or could not use, for the user.
     """
@@ -99,7 +111,9 @@ class Trace(MutableStruct):
     missing: frozenset[TracePart] = frozenset()
     overhead_ns: int = 0
     host_slowed: float = 1
-    gpus: dict[int, str] = field(default_factory=dict)
+    gpus: dict[int, Card] = field(default_factory=dict)
+    warm_up_ns: int = 0
+    no_work: str = ""
     notes: list[str] = field(default_factory=list)
 
 
@@ -114,12 +128,12 @@ class Cut(Struct):
     range_name: str = ""
     skip: float = 0.2
 
+    def window(self, first: int, last: int) -> tuple[int, int, int]:
+        """The window of a trace whose GPUs worked from `first` to `last`, and what is cut off before it."""
+        skipped = int((last - first) * self.skip)
+        return first + skipped, last, skipped
+
 
 def plain_name(name: str) -> str:
     """The name of an API call without the version that some profilers append."""
     return _SUFFIX.sub("", name)
-
-
-def window(first: int, last: int, cut: Cut) -> tuple[int, int]:
-    """The window of a trace whose GPUs worked from `first` to `last`."""
-    return first + int((last - first) * cut.skip), last

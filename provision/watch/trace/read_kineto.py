@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from provision.errors import FactsInvalidError
-from provision.watch.trace.model import LONGEST_NAME, MOST_CALLS, MOST_OPS, Call, Cut, Kind, Op, Range, Trace, TracePart, plain_name, window
+from provision.watch.trace.model import LONGEST_NAME, MOST_CALLS, MOST_OPS, Call, Card, Cut, Kind, Op, Range, Trace, TracePart, plain_name
 
 _HINT: Final = "it is what `torch.profiler` writes with `export_chrome_trace`; trace a shorter time if it is too large"
 _CHUNK: Final = 1 << 20
@@ -22,7 +22,8 @@ _MOST_KEPT: Final = MOST_OPS + MOST_CALLS
 # A program of small kernels took 4 times as long under it (docs/sources/trace.md, "What a profiler costs").
 _SLOWS_HOST: Final = 4.0
 _MOST_SECONDS: Final = 1 << 32
-_LONGEST_ID: Final = 40  # characters of a process or a thread
+_LONGEST_ID: Final = 40  # characters of a process, a thread or a category
+_MOST_CATEGORIES: Final = 64
 _GPU: Final = {
     "kernel": Kind.KERNEL,
     "gpu_memcpy": Kind.COPY,
@@ -37,7 +38,13 @@ _RANGES: Final = {"user_annotation", "cpu_user_annotation"}
 _OVERHEADS: Final = {"Activity Buffer Request", "Instrumentation"}
 _COPY: Final = re.compile(r"HtoD|DtoH|DtoD|PtoP|HtoH")
 _BEFORE_EVENTS: Final = re.compile(r'\s*\[|.*?"traceEvents"\s*:\s*\[', re.DOTALL)
-_MODEL: Final = re.compile(r'"id"\s*:\s*(\d{1,4})\s*,\s*"name"\s*:\s*"([^"\\]{1,80})"')
+_MODEL: Final = re.compile(r'"id"\s*:\s*(\d{1,4})\s*,\s*"name"\s*:\s*"([^"\\]{0,80})"([^{}]*)')
+_FIGURE: Final = re.compile(r'"(numSms|computeMajor|computeMinor|warpSize)"\s*:\s*(\d{1,4})\b')
+_ROUNDING: Final = 1e-4  # less is no number of blocks: a card has a hundred multiprocessors or so
+_AMD_WARP: Final = "64"  # of AMD's data-centre cards, whose "compute capability" is another scale
+# Of the host, in a trace of PyTorch that has no work of a GPU; `Operator` before PyTorch 1.12.
+_HOSTS: Final = {"cpu_op", "Operator", "python_function", "Trace"}
+_OTHER_ACCELERATORS: Final = ("mtia", "xpu", "hpu", "privateuse1")
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
@@ -68,7 +75,8 @@ class _Events:
         self._ranges: list[Range] = []
         self._threads: dict[object, int] = {}
         self._overheads: list[tuple[int, int]] = []
-        self._gpus: dict[int, str] = {}
+        self._gpus: dict[int, Card] = {}
+        self._seen: set[str] = set()
         self._notes: list[str] = []
         self._bad = 0
 
@@ -80,7 +88,7 @@ class _Events:
                 raise FactsInvalidError(msg, hint="trace a shorter time: `gpuprov trace HOST --duration 2 -- COMMAND`")
         if self._bad:
             self._notes.append(f"{self._bad} events without valid times are left out")
-        began, ended = self._window(cut)
+        began, ended, skipped = self._window(cut)
         return Trace(
             maker="PyTorch's profiler",
             host_slowed=_SLOWS_HOST,
@@ -94,19 +102,31 @@ class _Events:
             ),
             overhead_ns=sum(max(0, min(end, ended) - max(start, began)) for start, end in self._overheads),
             gpus=self._gpus,
+            warm_up_ns=skipped,
+            no_work="" if self._ops else self._no_work(),
             notes=self._notes,
         )
 
-    def _window(self, cut: Cut) -> tuple[int, int]:
+    def _no_work(self) -> str:
+        """Why there is no work of a GPU. Events of which PyTorch wrote none are refused."""
+        if other := next((each for each in _OTHER_ACCELERATORS if any(seen.startswith(each) for seen in self._seen)), ""):
+            return f"its work is that of another accelerator ({other}), which gpuprov does not judge"
+        if self._seen and not self._seen & {*_HOSTS, *_GPU, *_CALLS, *_RANGES, "overhead"}:
+            msg = f"{self._path} is not a trace of PyTorch's profiler: none of its events is PyTorch's"
+            raise FactsInvalidError(msg, hint=_HINT)
+        calls = "it has calls of CUDA, and none of the work that they started: did another profiler hold the GPU?"
+        return calls if self._calls else "it was recorded without `ProfilerActivity.CUDA`, or PyTorch used no GPU"
+
+    def _window(self, cut: Cut) -> tuple[int, int, int]:
         if cut.range_name:
             named = min((each for each in self._ranges if each.name == cut.range_name), default=None)
             if named is None:
                 msg = f"{self._path} has no range {cut.range_name!a}"
                 raise FactsInvalidError(msg, hint="the names are those of `record_function`; without --range the whole is looked at")
-            return named.start, named.end
+            return named.start, named.end, 0
         if not self._ops:
-            return 0, 0
-        return window(min(op.start for op in self._ops), max(op.end for op in self._ops), cut)
+            return 0, 0, 0
+        return cut.window(min(op.start for op in self._ops), max(op.end for op in self._ops))
 
     def _more(self) -> None:
         """Read a further piece."""
@@ -125,7 +145,7 @@ class _Events:
                 msg = f"{self._path} is not a trace of PyTorch's profiler: it has no traceEvents"
                 raise FactsInvalidError(msg, hint=_HINT)
             self._more()
-        self._gpus = {int(number): name for number, name in _MODEL.findall(before[0])}
+        self._gpus = {int(number): _gpu(name, dict(_FIGURE.findall(rest))) for number, name, rest in _MODEL.findall(before[0])}
         at, decoder = before.end(), json.JSONDecoder()
         while True:
             between = _BETWEEN.match(self._text, at)
@@ -153,8 +173,11 @@ class _Events:
     def _take(self, event: dict[str, Any]) -> None:
         """Keep an event that counts."""
         category = event.get("cat")
-        if not isinstance(category, str) or event.get("ph") != "X":
+        if event.get("ph") != "X":
             return
+        category = category if isinstance(category, str) else ""
+        if len(self._seen) < _MOST_CATEGORIES:
+            self._seen.add(category[:_LONGEST_ID])
         gpu = _GPU.get(category)
         if gpu is None and category not in _CALLS and category not in _RANGES and category != "overhead":
             return
@@ -170,8 +193,11 @@ class _Events:
             device = _whole(args.get("device", event.get("pid")))
             kind = _COPY.search(name) if gpu is Kind.COPY else None
             shown = name if gpu is Kind.KERNEL else kind[0] if kind else str(gpu)
-            pageable = "Pageable" in name if gpu is Kind.COPY else None
-            self._ops.append(Op(start, end, gpu, device, 0, correlation, shown, max(0, _whole(args.get("bytes"))), pageable))
+            pageable = True if "Pageable" in name else False if "Pinned" in name else None
+            shape = _shape(args) if gpu is Kind.KERNEL else ()
+            if shape and device not in self._gpus and isinstance(waves := args.get("blocks per SM"), int | float) and waves > _ROUNDING:
+                self._gpus[device] = Card(sms=round(math.prod(shape[:3]) / waves))
+            self._ops.append(Op(start, end, gpu, device, 0, correlation, shown, max(0, _whole(args.get("bytes"))), pageable, shape=shape))
         elif category in _CALLS:
             self._calls.append(Call(start, end, self._thread(event), 0, correlation, plain_name(name)))
         elif category in _RANGES:
@@ -183,6 +209,17 @@ class _Events:
         """The number of its thread."""
         named = str(event.get("pid"))[:_LONGEST_ID], str(event.get("tid"))[:_LONGEST_ID]
         return self._threads.setdefault(named, len(self._threads))
+
+
+def _gpu(name: str, figures: dict[str, str]) -> Card:
+    capability = "" if figures.get("warpSize") == _AMD_WARP else f"{figures.get('computeMajor', '')}.{figures.get('computeMinor', '')}"
+    return Card(name, int(figures.get("numSms", 0)), capability.strip("."))
+
+
+def _shape(args: dict[str, Any]) -> tuple[int, ...]:
+    """Grid and block of a kernel; nothing where they are not there."""
+    found = [*grid, *block] if isinstance(grid := args.get("grid"), list) and isinstance(block := args.get("block"), list) else []
+    return tuple(map(_whole, found)) if len(found) == 6 and all(0 < _whole(side) < 1 << 32 for side in found) else ()  # noqa: PLR2004
 
 
 def _nanoseconds(value: object) -> int | None:

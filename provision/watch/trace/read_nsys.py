@@ -15,22 +15,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from provision.errors import FactsInvalidError
-from provision.watch.trace.model import (
-    LONGEST_NAME,
-    MOST_CALLS,
-    MOST_OPS,
-    Call,
-    Cut,
-    Kind,
-    Op,
-    Range,
-    Trace,
-    TracePart,
-    Wait,
-    plain_name,
-    window,
-)
+from provision.watch.trace import model
+from provision.watch.trace.model import LONGEST_NAME, MOST_CALLS, MOST_OPS, Call, Cut, Kind, Op, Range, Trace, TracePart, Wait, plain_name
 
+_NO_TABLES: Final = "nsys wrote no table of CUDA: it ran without `-t cuda`, or the program failed before its first call of CUDA"
 _HINT: Final = "write it with `nsys export --type sqlite FILE.nsys-rep`, or trace again with `gpuprov trace HOST -- COMMAND`"
 _KERNEL, _GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _COPY, _FILL = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
@@ -39,7 +27,9 @@ _OVERHEAD, _CUPTI_OVERHEAD = "PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"
 _GPU_TABLES: Final = (_KERNEL, _GRAPH, _COPY, _FILL)
 # ENUM_CUDA_MEMCPY_OPER of the exports, unified memory's with their direction.
 _COPY_KINDS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP", 11: "HtoD", 12: "DtoH", 13: "DtoD"}
-_PAGEABLE: Final = 0
+_UNIFIED: Final = (11, 12, 13)
+_SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_PAGEABLE, _PINNED = 0, 1
 _PUSH_POP, _START_END = 59, 60
 _PROFILERS_OWN: Final = (3, 4)  # of ENUM_CUPTI_OVERHEAD_TYPE: buffer flush, instrumentation
 _MOST_RANGES: Final = 200_000
@@ -117,10 +107,11 @@ class _Export:
         if not self._has("META_DATA_EXPORT", "name") and not self._has("StringIds", "id", "value"):
             msg = f"{self._path} is a database, and not an export of nsys"
             raise FactsInvalidError(msg, hint=_HINT)
-        began, ended = self._window(cut)
+        began, ended, skipped = self._window(cut)
         began = self._shrunk(began, ended)
         raw_ops = list(self._raw_ops(began, ended))
-        raw_calls = list(self._in(_CALLS, ("start", "end", "globalTid", "correlationId", "nameId"), began - _LEAD_NS, ended, MOST_CALLS))
+        since = min([began, *(row[1] for row in raw_ops[:1])]) - _LEAD_NS
+        raw_calls = list(self._in(_CALLS, ("start", "end", "globalTid", "correlationId", "nameId"), since, ended, MOST_CALLS))
         raw_waits = list(self._in(_WAITS, ("start", "end", "globalTid", "nameId"), began, ended, MOST_CALLS))
         raw_ranges = self._raw_ranges(began, ended)
         ids = {_whole(row[-1]) for rows in (raw_ops, raw_calls, raw_waits, raw_ranges) for row in rows}
@@ -150,6 +141,8 @@ class _Export:
             missing=frozenset(missing),
             overhead_ns=self._overhead(began, ended),
             gpus=self._gpus(),
+            warm_up_ns=skipped,
+            no_work="" if any(map(self._has, _GPU_TABLES)) else _NO_TABLES,
             notes=self._notes,
         )
 
@@ -173,9 +166,9 @@ class _Export:
     def _in(self, table: str, columns: Sequence[str], began: int, ended: int, most: int) -> Rows:
         return self._query(table, columns, 'AND start < ? AND "end" > ? ORDER BY start, "end" LIMIT ?', (ended, began, most))
 
-    def _window(self, cut: Cut) -> tuple[int, int]:
+    def _window(self, cut: Cut) -> tuple[int, int, int]:
         if cut.range_name:
-            return self._named(cut.range_name)
+            return *self._named(cut.range_name), 0
         processes: dict[int, tuple[int, int, int]] = {}
         for table in _GPU_TABLES:
             found = (
@@ -187,9 +180,9 @@ class _Export:
                 known = processes.get(_whole(pid), (0, first, last))
                 processes[_whole(pid)] = (known[0] + count, min(known[1], first), max(known[2], last))
         if not processes:
-            return 0, 0
+            return 0, 0, 0
         _, first, last = max(processes.values())
-        return window(first, last, cut)
+        return cut.window(first, last)
 
     def _named(self, name: str) -> tuple[int, int]:
         """The window of a named range."""
@@ -223,11 +216,11 @@ class _Export:
         return sum(int(row[0]) for row in found)
 
     def _raw_ops(self, began: int, ended: int) -> list[tuple[Any, ...]]:
-        """Rows of all GPU tables: kind, start, end, device, pid, correlation, bytes, copy kind, source, destination, name."""
+        """Rows of all GPU tables: kind, start, end, device, pid, correlation, bytes, copy kind, source, destination, shape, name."""
         rows: list[tuple[Any, ...]] = []
         for table, kind in ((_KERNEL, Kind.KERNEL), (_GRAPH, Kind.GRAPH), (_COPY, Kind.COPY), (_FILL, Kind.FILL)):
             name = "shortName" if self._has(table, "shortName") else "demangledName"
-            columns = ("start", "end", "deviceId", "globalPid", "correlationId", "bytes", "copyKind", "srcKind", "dstKind", name)
+            columns = ("start", "end", "deviceId", "globalPid", "correlationId", "bytes", "copyKind", "srcKind", "dstKind", *_SHAPE, name)
             rows += [(kind, *row) for row in self._in(table, columns, began, ended, MOST_OPS)]
         return sorted(rows, key=lambda row: (row[1], row[2]))
 
@@ -257,11 +250,15 @@ class _Export:
                 total += max(0, _whole(row[0]))
         return total
 
-    def _gpus(self) -> dict[int, str]:
+    def _gpus(self) -> dict[int, model.Card]:
         if not self._has("TARGET_INFO_GPU", "id", "name"):
             return {}
-        found = self._db.execute("SELECT id, substr(CAST(name AS TEXT), 1, 80) FROM TARGET_INFO_GPU LIMIT ?", (_MOST_GPUS,))
-        return {_whole(key): str(name) for key, name in found}
+        more = ", ".join(c if self._has("TARGET_INFO_GPU", c) else "NULL" for c in ("smCount", "computeMajor", "computeMinor"))
+        query = f"SELECT id, substr(CAST(name AS TEXT), 1, 80), {more} FROM TARGET_INFO_GPU LIMIT ?"  # noqa: S608 - names of ours
+        return {
+            _whole(key): model.Card(str(name), max(0, _whole(sms)), f"{major}.{minor}" if min(_whole(major), _whole(minor)) >= 0 else "")
+            for key, name, sms, major, minor in self._db.execute(query, (_MOST_GPUS,))
+        }
 
     def _maker(self) -> str:
         if not self._has("META_DATA_EXPORT", "name", "value"):
@@ -274,14 +271,16 @@ class _Export:
 
 
 def _op(row: tuple[Any, ...], names: dict[int, str]) -> Op:
-    kind, start, end, device, pid, correlation, size, copy_kind, source, destination, name = row
+    kind, start, end, device, pid, correlation, size, copy_kind, source, destination, *shape, name = row
     text = names.get(_whole(name), "?") if kind is Kind.KERNEL else ("CUDA graph" if kind is Kind.GRAPH else str(kind))
     pageable = None
     if kind is Kind.COPY:
         text = _COPY_KINDS.get(_whole(copy_kind), "copy")
         if isinstance(source, int) and isinstance(destination, int):
-            pageable = _PAGEABLE in {source, destination}
-    return Op(start, end, kind, _whole(device), _process(pid), _whole(correlation), text, max(0, _whole(size)), pageable)
+            pageable = True if _PAGEABLE in {source, destination} else False if _PINNED in {source, destination} else None
+    sides = tuple(shape) if kind is Kind.KERNEL and all(_whole(side) > 0 for side in shape) else ()
+    known = (start, end, kind, _whole(device), _process(pid), _whole(correlation), text, max(0, _whole(size)), pageable)
+    return Op(*known, copy_kind in _UNIFIED, sides)
 
 
 def _whole(value: object) -> int:

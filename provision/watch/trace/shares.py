@@ -6,6 +6,7 @@ The definitions, with what was measured on public traces, stand in docs/sources/
 from __future__ import annotations
 
 import heapq
+import math
 import statistics
 from bisect import bisect_right
 from collections import defaultdict
@@ -13,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from provision.structs import MutableStruct, field
-from provision.watch.trace.model import Call, Kind, Op, Trace
+from provision.watch.trace.model import Call, Card, Kind, Op, Trace
 from provision.watch.trace.spans import Covered, Span, Union
 
 # A gap after a wait longer than this is no longer the price of waiting: the host does something else.
@@ -25,6 +26,12 @@ CLOCKS_NS: Final = 1_000
 # More than the link carries in a moment: a copy that reads a result, not data.
 TINY_BYTES: Final = 64 << 10
 GAPS: Final = 3
+
+_WARP: Final = 32
+# Of a card that the trace does not name: the catalog's P4 has 20 multiprocessors (2560 cores, 128 in each), and no other as few.
+FEWEST_SMS: Final = 20
+# PyTorch names what it compiles or records so: `record_function(f"{key} (dynamo_timed)")` of torch/_dynamo/utils.py.
+_COMPILES: Final = "(dynamo_timed)"
 
 _SYNCS: Final = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize")
 _MORE_SYNCS: Final = ("cuEventSynchronize", "cudaThreadSynchronize")
@@ -38,19 +45,8 @@ _START_UP: Final = (
 )
 _ASYNC_ALLOCATIONS: Final = ("cudaMallocAsync", "cudaMallocFromPoolAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemFreeAsync")
 _BLOCKS: Final = (
-    "poll",
-    "ppoll",
-    "select",
-    "pselect",
-    "epoll",
-    "sem_",
-    "pthread_cond_",
-    "futex",
-    "read",
-    "pread",
-    "recv",
-    "accept",
-    "nanosleep",
+    *("poll", "ppoll", "select", "pselect", "epoll", "sem_", "pthread_cond_"),
+    *("futex", "read", "pread", "recv", "accept", "nanosleep"),
 )
 
 
@@ -65,14 +61,15 @@ class GpuGap(MutableStruct):
 
 
 class Shares(MutableStruct):
-    """Parts of the window, from 0 to 1. `busy`, `exposed_copies`, `other` and `idle` make 1; the six causes make `idle`.
+    """Parts of the window, from 0 to 1. `busy`, `exposed_copies`, `other` and `idle` make 1; the causes make `idle`.
 
     Attributes:
         busy: any kernel or graph ran.
         communication: only communication ran (NCCL).
+        underfilled: only kernels ran that all together have fewer blocks than the GPU has multiprocessors.
         exposed_copies: copies between host and device while no kernel ran.
         other: fills and copies within the device while nothing else ran.
-        launch, sync, cpu, host_wait, start_up, queue: the causes of gaps.
+        launch, sync, cpu, host_wait, start_up, queue, migration: the causes of gaps.
         unexplained: gaps whose cause is in nothing that the trace holds.
         no_queue: the share of kernels that did not wait in the queue; None without calls.
         uncorrelated: the share of operations whose call is not in the trace.
@@ -85,6 +82,7 @@ class Shares(MutableStruct):
     graphs: int = 0
     busy: float = 0
     communication: float = 0
+    underfilled: float = 0
     exposed_copies: float = 0
     other: float = 0
     idle: float = 0
@@ -94,6 +92,7 @@ class Shares(MutableStruct):
     host_wait: float = 0
     start_up: float = 0
     queue: float = 0
+    migration: float = 0
     unexplained: float = 0
     no_queue: float | None = None
     uncorrelated: float = 0
@@ -107,13 +106,21 @@ class Shares(MutableStruct):
 @lru_cache(maxsize=4096)
 def is_sync(name: str) -> bool:
     """Whether the host waits for the GPU in this call, whatever its arguments."""
+    name = name.replace("hip", "cuda", 1)
     return name.startswith((*_SYNCS, *_MORE_SYNCS)) or (name.startswith(_COPIES) and "Async" not in name)
 
 
 @lru_cache(maxsize=4096)
 def is_start_up(name: str) -> bool:
-    """Whether a call makes something that a program makes once: contexts, memory, modules, graphs."""
-    return name.startswith(_START_UP) and not name.startswith(_ASYNC_ALLOCATIONS)
+    """Whether a call or a range makes something that a program makes once: contexts, memory, modules, graphs, compiled code."""
+    name = name.replace("hip", "cuda", 1)
+    return (name.startswith(_START_UP) and not name.startswith(_ASYNC_ALLOCATIONS)) or name.endswith(_COMPILES)
+
+
+@lru_cache(maxsize=4096)
+def blocks(shape: tuple[int, ...]) -> float:
+    """How many blocks a kernel has, one of less than a warp as a part of one; endless where the trace does not say."""
+    return math.prod(shape[:3]) * min(1.0, math.prod(shape[3:]) / _WARP) if shape else math.inf
 
 
 def is_communication(op: Op) -> bool:
@@ -134,7 +141,8 @@ class _HostCalls:
         by_thread: dict[int, list[Call]] = defaultdict(list)
         waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
         reads = {(op.pid, op.correlation) for op in trace.ops if op.kind is Kind.COPY and op.name == "DtoH" and op.pageable}
-        for call in trace.calls:
+        made = (Call(each.start, each.end, each.thread, 0, 0, each.name) for each in trace.ranges if is_start_up(each.name))
+        for call in sorted([*trace.calls, *made]):
             by_thread[call.thread].append(call)
         for wait in trace.waits:
             if wait.name.startswith(_BLOCKS):
@@ -188,7 +196,7 @@ def _device(trace: Trace, host: _HostCalls, device: int, ops: list[Op]) -> Share
     durations: list[int] = []
     for number, op in enumerate(ops):
         call = host.calls.get((op.pid, op.correlation))
-        uncorrelated += call is None
+        uncorrelated += call is None and not op.unified
         if op.start > everything.reached and everything.reached < ended:
             gap = _gap(host, op, call, Span(everything.reached, min(op.start, ended)), times)
             heapq.heappush(largest, (gap.end - gap.start, number, gap))
@@ -213,12 +221,13 @@ def _device(trace: Trace, host: _HostCalls, device: int, ops: list[Op]) -> Share
     result.kernels = len(durations)
     result.busy = kernels.length / length
     result.communication = (kernels.length - computing.length) / length
+    result.underfilled = _underfilled(trace, ops, computing.length) / length
     result.exposed_copies = (linked.length - kernels.length) / length
     result.other = (everything.length - linked.length) / length
     result.idle = (length - everything.length) / length
     for cause, time in times.items():
         setattr(result, cause, time / length)
-    result.uncorrelated = uncorrelated / max(1, len(ops))
+    result.uncorrelated = uncorrelated / max(1, sum(not op.unified for op in ops))
     result.no_queue = unqueued / len(durations) if durations and trace.calls else None
     result.median_kernel_us = statistics.median(durations) / 1000 if durations else None
     result.tiny_reads = tiny / reads if reads else 0
@@ -229,11 +238,26 @@ def _device(trace: Trace, host: _HostCalls, device: int, ops: list[Op]) -> Share
     return result
 
 
+def _underfilled(trace: Trace, ops: list[Op], computing: int) -> int:
+    """How long nothing but small kernels ran, unless they fill the GPU beside each other."""
+    small, filled, placed = Union(trace.began, trace.ended), Union(trace.began, trace.ended), 0.0
+    sms = trace.gpus.get(ops[0].device, Card()).sms or FEWEST_SMS
+    for op in ops:
+        if op.kind in {Kind.KERNEL, Kind.GRAPH} and not is_communication(op):
+            few = blocks(op.shape) < sms
+            (small if few else filled).add(op.start, op.end)
+            placed += few and blocks(op.shape) * (min(op.end, trace.ended) - max(op.start, trace.began))
+    return computing - filled.length if placed < sms * small.length else 0
+
+
 def _gap(host: _HostCalls, op: Op, call: Call | None, span: Span, times: defaultdict[str, int]) -> GpuGap:
     """Attribute a gap to its causes; returns it with the largest of them."""
     start, end = span
     own: dict[str, int] = defaultdict(int)
-    if call is None:
+    if call is None and op.unified:  # no call moves managed memory: whoever touches it waits
+        own["migration"] = min(end - start, LONGEST_RETURN_NS)
+        own["unexplained"] = max(0, end - start - LONGEST_RETURN_NS)
+    elif call is None:
         own["unexplained"] = end - start
     elif call.start <= start:
         own["queue"] = end - start
@@ -243,7 +267,8 @@ def _gap(host: _HostCalls, op: Op, call: Call | None, span: Span, times: default
         before = called - start
         if host.waited_at(call.thread, start):
             own["sync"] = min(before, LONGEST_RETURN_NS)
-            own["cpu"] = max(0, before - LONGEST_RETURN_NS)
+            own["start_up"] = host.split(call.thread, start + own["sync"], called)[0]
+            own["cpu"] = max(0, before - LONGEST_RETURN_NS - own["start_up"])
         else:
             own["start_up"], api, own["host_wait"], rest = host.split(call.thread, start, called)
             own["launch"] += api

@@ -23,7 +23,7 @@ from provision.watch.trace.classify import (
     verdicts,
 )
 from provision.watch.trace.doubts import DoubtKind
-from provision.watch.trace.model import Kind, Trace, TracePart
+from provision.watch.trace.model import Kind, Range, Trace, TracePart
 from provision.watch.trace.shares import shares
 
 from .timelines import MS, STEP, STEPS, Line, communicating, computing, copying, launching, starting, syncing, working
@@ -181,10 +181,69 @@ def test_too_little_work_gives_no_label(steps: int, word: str) -> None:
     assert word in str(found[0].doubts[0])
 
 
-def test_too_short_a_time_gives_no_label() -> None:
-    whole = launching(0.5).trace()
-    short = replace(whole, ops=[op._replace(start=op.start // 3, end=op.end // 3) for op in whole.ops], ended=whole.ended // 3)
-    assert "too short" in str(verdicts(short)[0].doubts[0])
+@pytest.mark.parametrize(("steps", "confidence"), [(180, Confidence.LOW), (6000, Confidence.MEDIUM)])
+def test_a_short_time_is_a_doubt_and_the_larger_one_where_it_holds_few_operations(steps: int, confidence: Confidence) -> None:
+    whole = launching(0.5, Line(steps=steps)).trace()
+    times = steps * STEP // (180 * MS)
+    ops = [op._replace(start=op.start // times, end=op.end // times) for op in whole.ops]
+    calls = [call._replace(start=call.start // times + 1, end=call.end // times) for call in whole.calls]
+    found = verdicts(replace(whole, ops=ops, calls=calls, ended=whole.ended // times))[0]
+    assert (found.label, found.confidence) == (Label.LAUNCH, confidence)
+    assert [doubt.kind for doubt in found.doubts] == [DoubtKind.TOO_SHORT]
+
+
+def one_gap(share: float) -> Line:
+    """One gap of this share of the time, whose work was submitted before it; then kernels without a gap."""
+    line = Line()
+    first = share * STEPS * STEP
+    line.op(0, 1000, (0, 1))
+    for number in range(STEPS):
+        at = first + number * (STEPS * STEP - first) / STEPS
+        line.op(at, at + (STEPS * STEP - first) / STEPS, (10, 20))
+    return line
+
+
+def test_one_gap_is_a_doubt_and_the_same_time_in_many_is_none() -> None:
+    found = verdicts(one_gap(0.97).trace())[0]
+    assert (found.label, found.confidence) == (Label.WAITING, Confidence.LOW)
+    assert DoubtKind.ONE_GAP in {doubt.kind for doubt in found.doubts}
+    assert verdicts(computing(0.5).trace())[0].confidence is Confidence.HIGH
+
+
+@pytest.mark.parametrize(("other", "confidence"), [(0.10, Confidence.HIGH), (0.27, Confidence.MEDIUM), (0.35, Confidence.LOW)])
+def test_another_cause_that_is_as_large_is_a_doubt(other: float, confidence: Confidence) -> None:
+    line = Line()
+    for at in range(0, STEPS * STEP, 10 * STEP):
+        long, short = 0.3 * 10 * STEP, other * 10 * STEP
+        line.op(at + long, at + 5 * STEP, (at + long - 2, at + long))  # the host worked before it
+        line.op(at + 5 * STEP + short, at + 10 * STEP, (at, at + 1))  # this one waited in the queue
+        for part in range(9):
+            line.op(at + 10 * STEP - 1000 + part * 100, at + 10 * STEP - 950 + part * 100, (at, at + 1))
+    found = verdicts(line.trace())[0]
+    assert (found.label, found.confidence) == (Label.CPU, confidence)
+    assert ({doubt.kind for doubt in found.doubts} == {DoubtKind.RIVAL}) is (confidence is not Confidence.HIGH)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_gap_in_which_a_graph_is_recorded_or_code_compiled_is_start_up(*, waits: bool) -> None:
+    line = working(0.5)
+    if waits:
+        line.calls += [
+            call._replace(start=call.start - 8 * STEP, end=call.start - 5 * STEP, name="hipDeviceSynchronize") for call in line.calls[::10]
+        ]
+    ranges = [
+        Range(round(at), round(at + 5 * STEP), line.thread, "CUDAGraphNode.record (dynamo_timed)")
+        for at in range(0, STEPS * STEP, 10 * STEP)
+    ]
+    assert label(line.trace()) is Label.CPU
+    found = verdicts(line.trace(ranges=ranges))[0]
+    assert found.label is Label.START_UP
+
+
+def test_calls_of_hip_are_those_of_cuda() -> None:
+    line = syncing(0.3)
+    line.calls = [call._replace(name=call.name.replace("cuda", "hip")) for call in line.calls]
+    assert label(line.trace()) is Label.SYNC
 
 
 def test_the_thresholds_are_those_that_the_sources_name() -> None:

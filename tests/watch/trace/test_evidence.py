@@ -8,14 +8,14 @@ import pytest
 
 from provision.watch.trace import compare, evidence
 from provision.watch.trace.document import json_schema
-from provision.watch.trace.model import Range, Trace
+from provision.watch.trace.model import Card, Range, Trace
 
 from .timelines import MS, STEP, STEPS, Line, copying, launching, working
 
 
 def with_steps(line: Line, name: str = "step", every: int = STEP) -> Trace:
     ranges = [Range(at, at + every - 1000, line.thread, name) for at in range(0, STEPS * STEP, every)]
-    return line.trace(ranges=ranges, gpus={0: "NVIDIA H100 80GB HBM3"})
+    return line.trace(ranges=ranges, gpus={0: Card("NVIDIA H100 80GB HBM3")})
 
 
 def test_the_three_largest_gaps_name_their_call_thread_and_range() -> None:
@@ -44,6 +44,14 @@ def test_what_a_thread_waited_in_is_told() -> None:
     assert {gap.cause for gap in found} == {"host_wait"}
 
 
+def test_a_gap_names_the_range_that_fills_it() -> None:
+    line = working(0.5)
+    at = round(evidence.document(line.trace(), "t").devices[0].gaps[0].at_ms * MS)
+    spans = ((0, STEPS * STEP, "epoch"), (at + 1000, at + 5 * STEP, "load"), (at, at + 9, "x"))
+    ranges = sorted(Range(start, end, line.thread, name) for start, end, name in spans)
+    assert evidence.document(line.trace(ranges=ranges), "t").devices[0].gaps[0].range == "load"
+
+
 def test_kernels_are_ranked_by_their_time_and_not_their_number() -> None:
     line = launching(0.4)
     line.ops = [op._replace(name="seldom" if number % 4 else "often") for number, op in enumerate(line.ops)]
@@ -59,7 +67,7 @@ def test_copies_are_told_by_kind_and_memory_against_the_link(*, pageable: bool |
     assert (copies.kind, copies.memory, copies.count) == ("HtoD", memory, STEPS)
     assert copies.gb_s == pytest.approx(25, rel=0.01)
     assert copies.link_gb_s == 63.0
-    unknown = evidence.document(copying(0.5).trace(gpus={0: "Radeon"}), "t").devices[0].copies[0]
+    unknown = evidence.document(copying(0.5).trace(gpus={0: Card("Radeon")}), "t").devices[0].copies[0]
     assert unknown.link_gb_s is None
 
 

@@ -7,7 +7,7 @@ import hashlib
 import re
 
 from provision.watch.trace import evidence, timeline
-from provision.watch.trace.model import Kind, Range
+from provision.watch.trace.model import Card, Kind, Range
 from provision.watch.trace.page import render
 
 from .timelines import MS, STEP, STEPS, Line, copying, launching
@@ -16,7 +16,7 @@ EVIL = "<script>alert(1)</script>\x1b]0;x\x07\u202e"
 
 
 def page(line: Line, *said: str, name: str = "t") -> str:
-    trace = line.trace(ranges=[Range(0, STEPS * STEP, line.thread, name)], gpus={0: name})
+    trace = line.trace(ranges=[Range(0, STEPS * STEP, line.thread, name)], gpus={0: Card(name)})
     return render([(evidence.document(trace, name), trace)], said)
 
 
@@ -27,6 +27,9 @@ def test_it_has_the_verdict_the_strip_the_gaps_and_the_advice() -> None:
     assert text.count('class="gap"') == 3
     assert "CUDA graphs" in text
     assert "<code>torch.compile(mode=" in text
+    assert "(some effort: <bdi>shares.launch: 60.0%</bdi>)" in text
+    assert "<td>unknown</td><td>unknown</td>" in text
+    assert re.findall("<h([1-6])", text) == ["1", "2", "3", "3", "2"]
 
 
 def test_no_level_of_headings_is_left_out() -> None:

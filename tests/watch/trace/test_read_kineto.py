@@ -15,7 +15,7 @@ from provision.errors import FactsInvalidError
 from provision.watch.trace import read_kineto
 from provision.watch.trace.classify import Label, verdicts
 from provision.watch.trace.doubts import DoubtKind
-from provision.watch.trace.model import Cut, TracePart
+from provision.watch.trace.model import Card, Cut, TracePart
 from provision.watch.trace.read import read
 
 from .timelines import MS, STEP, copying, events, kineto, launching
@@ -39,7 +39,7 @@ def test_our_programs_get_the_label_of_their_fault(name: str, label: Label) -> N
     trace = read(RECORDED / f"{name}.json.gz", Cut())
     assert [verdict.label for verdict in verdicts(trace)] == [label]
     assert TracePart.WAITS in trace.missing
-    assert trace.gpus == {0: "NVIDIA H100 80GB HBM3"}
+    assert trace.gpus == {0: Card("NVIDIA H100 80GB HBM3")}
 
 
 @pytest.mark.parametrize("old", [False, True])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from provision.errors import FactsInvalidError, UsageError
 from provision.watch.trace import read_nsys
 from provision.watch.trace.classify import Label, verdicts
-from provision.watch.trace.model import Cut, Kind, TracePart
+from provision.watch.trace.model import Card, Cut, Kind, TracePart
 from provision.watch.trace.read import read
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ def test_rows_in_any_order_give_the_same_trace(tmp_path: Path) -> None:
     assert one == two
     assert verdicts(one)[0].label is Label.LAUNCH
     assert one.maker == "nsys 2026.2.1.210, schema 3.25.0"
-    assert one.gpus == {0: "NVIDIA H100 80GB HBM3"}
+    assert one.gpus == {0: Card("NVIDIA H100 80GB HBM3", 132, "9.0")}
 
 
 def test_versions_behind_the_names_of_calls_change_nothing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_values_of_any_type_are_left_out_or_read(tmp_path_factory: pytest.TempPa
         for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_KERNEL"):
             width = len(db.execute(f"PRAGMA table_info({table})").fetchall())
             marks = ", ".join("?" * width)
-            db.executemany(f"INSERT INTO {table} VALUES ({marks})", [(*row, None, None)[:width] for row in rows])  # noqa: S608 - ours
+            db.executemany(f"INSERT INTO {table} VALUES ({marks})", [(row * 3)[:width] for row in rows])  # noqa: S608 - ours
     db.close()
     verdicts(read(path, Cut()))
 

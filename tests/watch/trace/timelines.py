@@ -120,6 +120,20 @@ def communicating(share: float) -> Line:
     return line
 
 
+def migrating(share: float) -> Line:
+    """Managed memory, which the host touches page by page after each kernel: many small moves that no call starts."""
+    line = Line()
+    for at in range(0, STEPS * STEP, STEP):
+        early = max(0, at - 50 * MS)
+        line.op(at, at + (1 - share) * STEP, (early, early + 5_000))
+        for part in range(10):
+            end = at + STEP - (9 - part) * share * STEP / 10
+            copied = {"kind": Kind.COPY, "name": "DtoH", "bytes": 4096, "correlation": 0, "unified": True}
+            line.op(end - 1000, end, (0, 0), **copied)
+            line.calls.pop()
+    return line
+
+
 def starting(share: float) -> Line:
     """Memory is allocated before each launch."""
     line = Line()
@@ -132,8 +146,9 @@ def starting(share: float) -> Line:
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
+_SHAPE = "gridX, gridY, gridZ, blockX, blockY, blockZ"
 _TABLES = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": "start, end, deviceId, streamId, correlationId, globalPid, shortName",
+    "CUPTI_ACTIVITY_KIND_KERNEL": f"start, end, deviceId, streamId, correlationId, globalPid, shortName, {_SHAPE}",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start, end, deviceId, streamId, correlationId, globalPid, graphId",
     "CUPTI_ACTIVITY_KIND_MEMCPY": "start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind",
     "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, deviceId, streamId, correlationId, globalPid, bytes",
@@ -141,7 +156,7 @@ _TABLES = {
     "OSRT_API": "start, end, globalTid, nameId",
     "NVTX_EVENTS": "start, end, eventType, text, globalTid, textId",
     "META_DATA_EXPORT": "name, value",
-    "TARGET_INFO_GPU": "id, name",
+    "TARGET_INFO_GPU": "id, name, smCount, computeMajor, computeMinor",
 }
 KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
 
@@ -159,12 +174,13 @@ def export(path: Path, *lines: Line, without: tuple[str, ...] = (), ranges: tupl
         for op in line.ops:
             shared = (op.start, op.end, op.device, 7, op.correlation, serial)
             if op.kind is Kind.KERNEL:
-                rows["CUPTI_ACTIVITY_KIND_KERNEL"].append((*shared, text(op.name)))
+                rows["CUPTI_ACTIVITY_KIND_KERNEL"].append((*shared, text(op.name), *(op.shape or [None] * 6)))
             elif op.kind is Kind.GRAPH:
                 rows["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"].append((*shared, 1))
             elif op.kind is Kind.COPY:
                 sides = (0 if op.pageable else 1, 2) if op.name == "HtoD" else (2, 0 if op.pageable else 1)
-                rows["CUPTI_ACTIVITY_KIND_MEMCPY"].append((*shared, op.bytes, KINDS[op.name], *sides))
+                kind, sides = (10 + KINDS[op.name], (7, 7)) if op.unified else (KINDS[op.name], sides)
+                rows["CUPTI_ACTIVITY_KIND_MEMCPY"].append((*shared, op.bytes, kind, *sides))
             else:
                 rows["CUPTI_ACTIVITY_KIND_MEMSET"].append((*shared, op.bytes))
         for call in line.calls:
@@ -172,7 +188,7 @@ def export(path: Path, *lines: Line, without: tuple[str, ...] = (), ranges: tupl
         rows["OSRT_API"] += [(wait.start, wait.end, serial | 9, text(wait.name)) for wait in line.waits]
         rows["NVTX_EVENTS"] += [(start, end, 59, name, serial | 9, None) for start, end, name in ranges]
     rows["META_DATA_EXPORT"] = [("EXPORT_PRODUCT_VERSION", "2026.2.1.210"), ("EXPORT_SCHEMA_VERSION", "3.25.0")]
-    rows["TARGET_INFO_GPU"] = [(0, "NVIDIA H100 80GB HBM3")]
+    rows["TARGET_INFO_GPU"] = [(0, "NVIDIA H100 80GB HBM3", 132, 9, 0)]
     path.unlink(missing_ok=True)
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA synchronous = OFF")
@@ -195,7 +211,8 @@ def events(line: Line, *, old: bool = False, ranges: tuple[tuple[int, int, str],
     found: list[dict[str, Any]] = []
     for op in line.ops:
         name = f"Memcpy {op.name} ({'Pageable' if op.pageable else 'Pinned'} -> Device)" if op.kind is Kind.COPY else op.name
-        args = {"device": op.device, "stream": 7, "correlation": op.correlation, "bytes": op.bytes}
+        args: dict[str, Any] = {"device": op.device, "stream": 7, "correlation": op.correlation, "bytes": op.bytes}
+        args |= {"grid": list(op.shape[:3]), "block": list(op.shape[3:])} if op.shape else {}
         found.append(
             {"cat": gpu[op.kind], "name": name, "pid": op.device, "tid": 7, "ts": op.start, "dur": op.end - op.start, "args": args}
         )
@@ -211,9 +228,12 @@ def events(line: Line, *, old: bool = False, ranges: tuple[tuple[int, int, str],
     return [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}, *found]
 
 
-def kineto(path: Path, found: list[dict[str, Any]]) -> Path:
-    """A file of such events, gzip where its name says so."""
-    head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
+H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 1, "computeMajor": 9, "computeMinor": 0, "warpSize": 32, "numSms": 132}
+
+
+def kineto(path: Path, found: list[dict[str, Any]], card: dict[str, Any] | None = H100) -> Path:
+    """A file of such events, gzip where its name says so; `card` is the one that ran them, None in a file that names none."""
+    head = {"schemaVersion": 1, "deviceProperties": [card] if card else []}
     raw = json.dumps({**head, "traceEvents": found, "traceName": "x"}).encode()
     path.write_bytes(gzip.compress(raw, 1) if path.suffix == ".gz" else raw)
     return path
