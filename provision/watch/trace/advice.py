@@ -26,7 +26,7 @@ _REDUCED: Final = re.compile(
     r"(?i)b?fp?16|fp8|bfloat|half|e4m3|e5m2|e2m1|s8s8|i8i8|[hs](884|1688|16816)|tensorop|tf32|[hqwg]mma|nvjet|flash_|fmha|cijk_.*_[bh]_?[bh]s_"
 )
 _SENDS: Final = re.compile(r"(?i)nccl")
-_MATRICES: Final = re.compile(r"(?i)gemm|gemv|conv|[dw]grad|fprop|cutlass|nvjet|cijk_")
+_MATRICES: Final = re.compile(r"(?i)gemm|gemv|conv(?!ert)|[dw]grad|fprop|cutlass|nvjet|cijk_")
 _OPERATIONS: Final = re.compile(r"(?i)at::native|elementwise")
 
 MEANING: Final = {
@@ -98,11 +98,16 @@ _TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "copies": lambda copy: f"{copy.kind} {copy.memory} {copy.ms:.2f} ms",
     "kernels": lambda kernel: f"{kernel.name[:40]} {kernel.share:.1%}",
 }
-# Whatever the label is.
+# Whatever the label is, the first before its own and the others behind them.
+_EMPTY: Final = (
+    _LESS,
+    "GPU {empty}: launch more blocks and threads, several blocks a multiprocessor. A bigger GPU does not help.",
+    "empty",
+)
 _ALWAYS: Final = (
     (_LESS, "Look at what fills the largest gap; a --range without it tells about the rest.", "one gap"),
-    (_LESS, "GPU {empty}: launch more blocks and threads, several blocks a multiprocessor. A bigger GPU does not help.", "empty"),
     (_LESS, "Managed memory moves when it is touched: `cudaMemPrefetchAsync` moves it ahead, `cudaMemAdvise` places it.", "unified"),
+    _EMPTY,
     (_SOME, "Copy less within the GPU: `.contiguous()`, `.clone()`, `torch.cat`, changes of layout.", "within"),
 )
 _ADVICE: Final = {
@@ -124,7 +129,7 @@ _ADVICE: Final = {
         (_MORE, "Take a bigger GPU: this is the only pattern in which it helps.", "full"),
         (_MORE, "Take a bigger GPU, if the kernels fill this one: the trace does not have their grids.", "no grids"),
     ),
-    Label.UNDERFILLED: ((_MORE, "Look at the costliest kernel with --ncu.", "empty"),),
+    Label.UNDERFILLED: (_EMPTY, (_MORE, "Look at the costliest kernel with --ncu.", "empty")),
     Label.COMMUNICATION: (
         (_LESS, "Raise the batch for each GPU, so that there is more to compute for each exchange.", "communication"),
         (_LESS, "Send less: gradients in BF16, and fewer exchanges by accumulating gradients.", "communication"),
@@ -176,9 +181,9 @@ def advice(each: DeviceVerdict, *, ran: bool) -> list[TraceAdvice]:
         "empty": "nearly empty" if most < (each.sms or FEWEST_SMS) / 2 else "not full",
     }
     always = _ALWAYS if each.label != Label.UNKNOWN else ()
-    items = sorted((*always, *_ADVICE[Label(each.label)]), key=lambda item: (_LESS, _SOME, _MORE).index(item[0]))
-    found = [(effort, text.format(**known), _rows(words, each)) for effort, text, words in items]
-    return [TraceAdvice(*item) for item in found if item[2]]
+    found = dict.fromkeys((*always[:1], *_ADVICE[Label(each.label)], *always[1:]))
+    items = sorted(found, key=lambda item: (_LESS, _SOME, _MORE).index(item[0]))
+    return [TraceAdvice(effort, text.format(**known), rows) for effort, text, words in items if (rows := _rows(words, each))]
 
 
 def _rows(words: str, each: DeviceVerdict) -> list[str]:

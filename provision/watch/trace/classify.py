@@ -68,9 +68,8 @@ class Label(StrEnum):
 
 # Labels that are read from the GPU's work; the others need the host's calls.
 _NEEDS_NO_CALLS: Final = {Label.TRANSFER, Label.COMPUTE, Label.UNDERFILLED, Label.COMMUNICATION}
-# Labels of gaps that come again and again, and those whose share can be compared with another cause of waiting.
+# Labels of gaps that come again and again.
 _OF_GAPS: Final = {Label.SYNC, Label.CPU, Label.LAUNCH, Label.WAITING, Label.MIXED}
-_OF_WAITING: Final = {Label.TRANSFER, Label.COMMUNICATION, Label.SYNC, Label.CPU, Label.LAUNCH, Label.START_UP, Label.WAITING}
 
 
 class Confidence(StrEnum):
@@ -167,9 +166,9 @@ def _doubts(trace: Trace, each: Shares, label: Label, halves: list[Label | None]
     share, least = shares_of.get(label, (0.0, 0.0))
     # A kernel that starts after a wait is launched late: that is the wait's. What the kernels take is not a cause of gaps.
     own = {label, Label.COMPUTE, Label.LAUNCH if label is Label.SYNC else label}
-    rivals = [other for other in shares_of if other not in own]
-    rival = max(rivals, key=lambda other: shares_of[other][0])
-    as_large = shares_of[rival][0]
+    as_large, rival = max((shares_of[other][0], other) for other in shares_of if other not in own)
+    rivalled = label in shares_of and label is not Label.COMPUTE and as_large * CLEAR >= share
+    brief = Doubt(DoubtKind.TOO_SHORT, each.window_ns / 1e6, LEAST_NS / 1e6)
     gap = max((gap.end - gap.start for gap in each.gaps), default=0) / each.window_ns / (each.idle or 1)
     host = each.launch + each.sync
     without = host / trace.host_slowed / (1 - host + host / trace.host_slowed)
@@ -182,17 +181,9 @@ def _doubts(trace: Trace, each: Shares, label: Label, halves: list[Label | None]
         (each.unexplained >= WORTH, middle, Doubt(DoubtKind.UNEXPLAINED, each.unexplained)),
         (each.overhead > OVERHEAD, low, Doubt(DoubtKind.OVERHEAD, each.overhead)),
         (differ, low, Doubt(DoubtKind.HALVES_DIFFER, words=tuple(str(half or Label.UNKNOWN) for half in halves))),
-        (
-            each.window_ns < LEAST_NS,
-            middle if each.ops >= MANY_OPS else low,
-            Doubt(DoubtKind.TOO_SHORT, each.window_ns / 1e6, LEAST_NS / 1e6),
-        ),
+        (each.window_ns < LEAST_NS, middle if each.ops >= MANY_OPS else low, brief),
         (gap > ONE_GAP and label in _OF_GAPS, low, Doubt(DoubtKind.ONE_GAP, gap)),
-        (
-            label in _OF_WAITING and as_large * CLEAR >= share,
-            low if as_large >= share else middle,
-            Doubt(DoubtKind.RIVAL, as_large, words=(rival,)),
-        ),
+        (rivalled, low if as_large >= share else middle, Doubt(DoubtKind.RIVAL, as_large, words=(rival,))),
         (slowed, low if without < LAUNCH else high, Doubt(DoubtKind.HOST_SLOWED, trace.host_slowed)),
         (near, middle, Doubt(DoubtKind.NEAR_THRESHOLD)),
         (label is Label.MIXED, low, Doubt(DoubtKind.NOTHING_LARGE)),

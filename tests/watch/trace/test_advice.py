@@ -288,6 +288,13 @@ def test_managed_memory_is_named_and_prefetched(tmp_path: Path) -> None:
     assert not re.search("Pin |Record|again", texts(document))
 
 
+def test_what_the_label_says_comes_first(tmp_path: Path) -> None:
+    for line, word in ((shaped(migrating(0.7), ONE_THREAD), "Managed memory"), (shaped(migrating(0.05), ONE_THREAD), "GPU nearly empty")):
+        first, second, *_ = told(by_nsys(tmp_path, line)).advice
+        assert first.text.startswith(word)
+        assert {first.text[:7], second.text[:7]} == {"Managed", "GPU nea"}
+
+
 def test_a_kernel_that_began_long_before_the_window_has_its_call(tmp_path: Path) -> None:
     line = Line(steps=5000)
     line.op(0, 9_000 * MS, (0, 5_000), shape=ONE_THREAD)
