@@ -52,12 +52,11 @@ def command(*, code: str | None, as_json: bool) -> None:
     CODE is the word in brackets: quota-exceeded in `error[quota-exceeded]`. `error[quota-exceeded]` is understood, too. What a cloud said
     the last time is shown whole.
     """
-    known, page = explanations(), str(paths.errors_page())
+    known = explanations()
     if code is None:
         rows = [(each.code, str(each.exit_code), each.means) for each in known.values()]
-        options.show(
-            [asdict(each) for each in known.values()], tables.table(("CODE", "EXIT", "MEANS"), rows, flows="MEANS"), as_json=as_json
-        )
+        shown = tables.table(("CODE", "EXIT", "MEANS"), rows, flows="MEANS")
+        options.show([asdict(each) for each in known.values()], shown, as_json=as_json)
         return
     word = code.strip().removeprefix("error[").removesuffix("]")
     options.check_word(word, list(known), "error code")
@@ -69,5 +68,5 @@ def command(*, code: str | None, as_json: bool) -> None:
         last = None  # the page is read where nothing can be kept, too
     if last is not None:
         lines += ["", click.wrap_text(f"The last time here, {last.at}, `gpuprov {last.command}`: {inert(last.said, 2_000)}", 100)]
-    data = {**asdict(each), "page": page, "last": asdict(last) if last else None}
-    options.show(data, *lines, "", f"page: {page}", as_json=as_json)
+    data = {**asdict(each), "page": str(paths.errors_page()), "last": asdict(last) if last else None}
+    options.show(data, *lines, as_json=as_json)

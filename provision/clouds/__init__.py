@@ -25,11 +25,15 @@ CLOUDS: Final = ("aws", "digitalocean", "gcp")
 
 @functools.cache
 def _module(cloud: str, name: str) -> Any:
-    """A module of a cloud's folder, imported on use: an SDK costs up to 1.6 s and may not be installed."""
+    """A module of a cloud's folder, imported on use: an SDK costs up to 1.6 s, and some install without those that they do not use."""
     if cloud not in CLOUDS:
         msg = f"launching on {cloud} is not part of this release"
         raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(CLOUDS)} to the profile")
-    return importlib.import_module(f"{__name__}.{cloud}.{name}")
+    try:
+        return importlib.import_module(f"{__name__}.{cloud}.{name}")
+    except ModuleNotFoundError as error:
+        msg = f"{error.name} is not installed, without which gpuprov cannot ask {cloud}"
+        raise importlib.import_module(f"{__name__}.base").NotSetUpError(msg, hint="install gpuprov with all that it depends on") from error
 
 
 def provider(cloud: str) -> Provider:

@@ -69,9 +69,9 @@ class Gap(Struct):
 
 def gaps(folder: Path, *, hosts: bool) -> list[Gap]:
     """What this machine lacks for a rehearsal in this folder, which need not exist; without hosts no tool and no right is needed."""
-    lacks = [
-        Gap(f"the Python package {name} is missing", "pip install 'gpuprov[rehearse]'") for name in _PACKAGES if find_spec(name) is None
-    ]
+    lacking = [name for name in _PACKAGES if find_spec(name) is None]
+    extra = "install gpuprov with its extra, '.[rehearse]' in a clone"
+    lacks = [Gap(f"Python packages of the extra rehearse are missing: {', '.join(lacking)}", extra)] if lacking else []
     if not hosts:
         return lacks
     missing = [tool for tool in _TOOLS if not shutil.which(tool, path=search_path())]
@@ -79,7 +79,7 @@ def gaps(folder: Path, *, hosts: bool) -> list[Gap]:
     if "apt-get" not in missing and not rootfs.distribution()[1]:
         lacks.append(Gap("apt has no package lists of Debian or Ubuntu, from which hosts are made", "apt-get update"))
     if os.geteuid() != 0:
-        return [*lacks, Gap("rehearsal hosts need root for namespaces, loop devices and a bridge", "run with sudo")]
+        return [*lacks, Gap("hosts need root, for namespaces, loop devices and a bridge", 'run `sudo "$(command -v gpuprov)" …`')]
     try:
         with _scratch(folder) as upper, _scratch(paths.cache_path()) as lower:
             lacks += [gap for place in {path.stat().st_dev: path for path in (lower, upper)}.values() if (gap := _room(place))]
@@ -149,10 +149,8 @@ def _loop(folder: Path) -> Iterator[Gap]:
     try:
         done = _run("losetup", "--find", "--show", str(file))
         if done.returncode:
-            yield Gap(
-                f"no loop device can be had ({_last_line(done.stderr)})",
-                "modprobe loop; in a container, pass /dev/loop-control and /dev/loop*",
-            )
+            how = "modprobe loop; in a container, pass /dev/loop-control and /dev/loop*"
+            yield Gap(f"no loop device can be had ({_last_line(done.stderr)})", how)
     finally:
         disks.sweep(folder)
 

@@ -37,9 +37,8 @@ def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> Non
         axes.plot(across, reached, styles[roof.precision], color=colours[roof.gpu], label=label)
         axes.plot([roof.threshold], [roof.peak_tflops], "o", color=colours[roof.gpu], markersize=5)
     for n, point in enumerate(points):
-        axes.plot(
-            [point.intensity], [point.tflops], "*", color="black", markersize=11, fillstyle=_FILLS[n % len(_FILLS)], label=point.label
-        )
+        fill = _FILLS[n % len(_FILLS)]
+        axes.plot([point.intensity], [point.tflops], "*", color="black", markersize=11, fillstyle=fill, label=point.label)
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="attainable (TFLOPS, dense)", title="Roofline")
     axes.grid(visible=True, which="both", alpha=0.2)
     figure.legend(loc="outside right upper", fontsize="small")  # beside the axes: over them it hides the lower roofs
@@ -75,4 +74,4 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         msg = f"{name.partition('.')[0]} is not installed"
-        raise UsageError(msg, hint="pip install 'gpuprov[plot]'; --json and --csv need no library") from error
+        raise UsageError(msg, hint="install gpuprov with its extra, '.[plot]' in a clone; --json and --csv need no library") from error

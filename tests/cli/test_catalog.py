@@ -131,7 +131,7 @@ def test_without_the_drawing_libraries_the_extra_is_named(call: Call, monkeypatc
     monkeypatch.setitem(sys.modules, "plotext", None)
     code, _, err = call("catalog", "roofline", "t4", "--plot")
     assert code == 2
-    assert "pip install 'gpuprov[plot]'" in err
+    assert "'.[plot]'" in err
 
 
 def test_age_says_how_old_and_what_is_wrong_with_the_overlay(call: Call, tmp_path: Path) -> None:

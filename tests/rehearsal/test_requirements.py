@@ -134,8 +134,8 @@ def test_a_package_that_is_missing_is_said_with_the_extra() -> None:
     program = "import sys; sys.modules['proxpi'] = None; from provision.cli import main; main(sys.argv[1:])"
     done = subprocess.run([sys.executable, "-c", program, *CHECK[3:]], capture_output=True, text=True, check=False, cwd=ROOT)
     first = json.loads(done.stdout)["gaps"][0]
-    assert (done.returncode, first["what"]) == (2, "the Python package proxpi is missing")
-    assert "gpuprov[rehearse]" in first["how"]
+    assert (done.returncode, first["what"]) == (2, "Python packages of the extra rehearse are missing: proxpi")
+    assert "'.[rehearse]'" in first["how"]
 
 
 @pytest.mark.rehearsal
@@ -172,7 +172,7 @@ def test_who_is_not_root_is_told_to_be(tmp_path: Path) -> None:
         "--ambient-caps=+dac_read_search",
     )
     (gap,) = check(*other, GPUPROV_HOME=str(tmp_path / "home"))
-    assert gap["how"] == "run with sudo"
+    assert gap["how"] == 'run `sudo "$(command -v gpuprov)" …`'
 
 
 @pytest.mark.rehearsal
