@@ -99,7 +99,9 @@ bench: setup
 	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(foreach v,KEEP PEERS RUNS,$(if $($(v)),$(v)=$($(v)))) bash tests/bench/run.sh
 
 # The site into build/site: a broken link, a page without a place or a key without a sentence ends it. No host is asked for anything.
+# First it writes the parts of the reference that the package says.
 docs: $(VENV)/.docs
+	$(BIN)/python -m docs.site.reference --write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # By room: which changes of an expression no test notices. ROOMS="launch rules" takes some of them; all take an hour on two cores.

@@ -8,6 +8,7 @@ from typing import Final
 
 _CODE: Final = re.compile(r"(`[^`]+`)")
 _MARKS: Final = re.compile(r"([\\*_\[\]|#])")
+_SHORT: Final = ("gpu", "mig", "os")  # names that are abbreviations
 
 
 def prose(text: str) -> str:
@@ -19,6 +20,11 @@ def prose(text: str) -> str:
 def code(text: object) -> str:
     """A value as code; a tag of HTML in it stays text."""
     return f"`{text}`" if "`" not in str(text) else f"`` {text} ``"
+
+
+def title(name: str) -> str:
+    """The name of a module or key as a heading."""
+    return name.upper() if name in _SHORT else name.capitalize()
 
 
 def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from unittest import mock
 
 from docs.site.cases import cases
-from docs.site.cells import code, prose, table
+from docs.site.cells import code, prose, table, title
 from provision.verify import checks, probe
 from provision.verify.checks import CHECKS, Check
 from provision.verify.facts import Facts
@@ -100,8 +100,7 @@ def _observes(read: dict[str, str]) -> Iterator[str]:
 
 def _one(check: Check) -> Iterator[str]:
     findings, read = endings(check.id)
-    title = prose(check.title)
-    yield from (f"### {code(check.id)} {{#{check.id}}}", "", f"It proves: {title}.", "")
+    yield from (f"### {code(check.id)} {{#{check.id}}}", "", f"It proves: {prose(check.title)}.", "")
     role = f"the role {code(check.role)}: `gpuprov apply HOST --role {check.role}`" if check.role else "no role; what the hint says"
     yield from (f"- **Fixed by:** {role}", f"- **Runs in tier:** {_TIERS[check.tier]}")
     yield f"- **Without a GPU:** {'waived by `--without-gpu`' if check.needs_gpu else 'judged all the same'}"
@@ -117,8 +116,7 @@ def reference() -> str:
     """Every check, by subject."""
     lines: list[str] = []
     for name, (module, found) in subjects().items():
-        title = (module.__doc__ or name).split("\n")[0]
-        lines += [f"## {name.capitalize()} {{#subject-{name}}}", "", prose(title), ""]
+        lines += [f"## {title(name)} {{#subject-{name}}}", "", prose((module.__doc__ or name).split("\n")[0]), ""]
         for check in found:
             lines += _one(check)
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from docs.site.cells import code, prose
+from docs.site.cells import code, prose, title
 from provision import paths
 from provision.profile import described
 from provision.profile.model import Profile
@@ -210,7 +210,7 @@ def reference() -> str:
     for key in keys():
         part = key.path.split(".")[0].removesuffix("[]")
         if part != last:
-            lines += [f"## {part.capitalize()} {{#part-{part}}}", ""]
+            lines += [f"## {title(part)} {{#part-{part}}}", ""]
             last = part
         lines += _one(key, walk)
     return "\n".join(lines)

@@ -1,10 +1,16 @@
-"""The generated parts of the reference, from the installed package; commands are as Click has them."""
+"""The generated parts of the reference, from the package itself; commands are as Click has them.
+
+They are committed, so that the pages can be read where nobody has built the site: `python -m docs.site.reference --write` puts them
+into the pages, and a test says when that is needed. Each stands below a marker, `<!-- generated: commands -->`, at the end of its page.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import click
@@ -13,6 +19,9 @@ from docs.site import checks, keys
 from docs.site.cells import code, prose, table
 from provision.cli import COMMANDS, cli
 
+_PAGES: Final = Path(__file__).resolve().parents[1] / "reference"
+_ANCHOR: Final = re.compile(r" \{#[^}]*\}$", re.MULTILINE)
+_CODE: Final = re.compile(r"`[^`]*`")
 _RANGE: Final = re.compile(r"(?:; |\s*\[)([\d.]+)<=x(?:<=([\d.]+))?\]?")  # as Click says what a number may be
 _DEFAULT: Final = re.compile(r"\s*\[(?:default: (?P<default>[^\]]*)|(?P<needed>required))\]$")
 
@@ -47,14 +56,23 @@ def _option(option: click.Option, command: click.Command) -> tuple[str, str, str
     return code(spelled), prose(_DEFAULT.sub("", text) + within), default
 
 
+def _as_typed(text: str) -> str:
+    return f"```text\n{text}\n```"
+
+
+def _paragraph(text: str) -> str:
+    shown = _as_typed(inspect.cleandoc(text.removeprefix("\b\n"))) if text.startswith("\b") else prose(text)
+    return f"{shown}\n"
+
+
 def commands() -> str:
     """Every command with its arguments and options."""
     lines = []
     for words, command in every_command():
         context = click.Context(command)
         usage = " ".join((words, *command.collect_usage_pieces(context)))
-        said = inspect.cleandoc(command.help or "").replace("\b\n", "")
-        lines += [f"### {code(words)}", "", f"```text\n{usage}\n```", "", *(f"{prose(each)}\n" for each in said.split("\n\n"))]
+        said = inspect.cleandoc(command.help or "").split("\n\n")
+        lines += [f"### {code(words)}", "", _as_typed(usage), "", *(_paragraph(each) for each in said)]
         rows = [_argument(each, command) for each in command.params if isinstance(each, click.Argument)]
         rows += [_option(each, command) for each in command.get_params(context) if isinstance(each, click.Option) and not each.hidden]
         lines += table(("word", "does", "default"), rows)
@@ -62,4 +80,32 @@ def commands() -> str:
 
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {"commands": commands, "profile": keys.reference, "checks": checks.reference}
-"""Marker → what takes its place."""
+"""Page, and the word of its marker → what stands below it."""
+
+
+def written(name: str, *, for_site: bool = False) -> str:
+    """A page with its generated part, as it is committed, or as MkDocs takes it."""
+    page = (_PAGES / f"{name}.md").read_text()
+    marker = f"<!-- generated: {name} -->\n"
+    part = GENERATED[name]().rstrip("\n")
+    return f"{page.partition(marker)[0]}{marker}\n{part if for_site else _for_github(part)}\n"
+
+
+def _for_github(part: str) -> str:
+    """Without anchors, which GitHub shows as words, and with the bars escaped that are no end of a cell there."""
+    cells = (_CODE.sub(lambda found: found[0].replace("|", r"\|"), line) if line.startswith("|") else line for line in part.splitlines())
+    return _ANCHOR.sub("", "\n".join(cells))
+
+
+def main() -> None:
+    """Write the pages with `--write`; else fail where one is not as it would be written."""
+    for name in GENERATED:
+        page = _PAGES / f"{name}.md"
+        if "--write" in sys.argv[1:]:
+            page.write_text(written(name))
+        elif page.read_text() != written(name):
+            sys.exit(f"{page.name} is not what the package says: python -m docs.site.reference --write")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from docs.site import cases, checks, keys
+from docs.site import cases, checks, keys, reference
 from provision.cli import COMMANDS, cli
 from provision.cli.explain_error import explanations
 from provision.profile.model import Profile
@@ -33,6 +33,15 @@ def sections(page: Path) -> dict[str, str]:
     names = [text(re.sub(r"<a class=\"headerlink\".*?</a>", "", heading)) for level, heading, _ in found if level == "3"]
     assert len(names) == len(set(names)), "a heading stands twice"
     return dict(zip(names, [below for level, _, below in found if level == "3"], strict=True))
+
+
+@pytest.mark.parametrize("name", reference.GENERATED)
+def test_the_committed_page_is_what_the_package_says(name: str) -> None:
+    """Whoever reads it on GitHub has built no site."""
+    page = (ROOT / "docs" / "reference" / f"{name}.md").read_text()
+    assert page == reference.written(name), "python -m docs.site.reference --write"
+    assert len(page.splitlines()) > 1000
+    assert not re.search(r"\{#|`[^`\n]*(?<!\\)\|[^`\n]*` \|", page), "GitHub shows an anchor as words, and ends a cell at a bar"
 
 
 def walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
