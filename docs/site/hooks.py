@@ -1,39 +1,59 @@
-"""What MkDocs does beyond its own for `make docs`: pages get what is generated, and links that leave `docs/` on GitHub stay on the site.
+"""What MkDocs does beyond its own for `make docs`, so that pages which are made for GitHub are whole here, too.
 
-A page of the reference has a marker, `<!-- generated: commands -->`. On GitHub it is not seen; here the text of `reference.py` replaces it.
+The start page is the README, and the reference has its anchors. Links that leave `docs/` stay on the site. The version, and the address of
+the repository once `[project.urls]` of pyproject.toml has one, stand on each page.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from docs.site import reference  # noqa: E402 - the line above makes it importable
 
-_MARKER: Final = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
+# A link to what is no page of the site, as a profile.
+_LEAVES: Final = re.compile(r"\[([^\]]+)\]\((?!docs/[^)]*\.md|CONTRIBUTING\.md|\w+:|#)[^)]*\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The version below each page, and the repository above it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    config.copyright = f"gpuprov {project['version']}, {project['license']}"
+    config.repo_url = project.get("urls", {}).get("Repository")
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add CONTRIBUTING.md, which stands above `docs/`, with its links as they are from there."""
-    text = (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
-    files.append(File.generated(config, "CONTRIBUTING.md", content=text))
+    """Add the two pages that stand above `docs/`, with their links as they are from there."""
+    for source, page in {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}.items():
+        text = _LEAVES.sub(r"\1", (ROOT / source).read_text())
+        files.append(File.generated(config, page, content=re.sub(r'(\]\(|src="|srcset=")docs/', r"\1", text)))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """The page with its generated part, and with links that lead to where CONTRIBUTING.md is here."""
-    text = _MARKER.sub(lambda found: reference.GENERATED[found[1]](), markdown)
-    parts = _FENCE.split(text)
-    return "".join(part if part.startswith("```") else _adapted(part) for part in parts)
+    name = page.file.src_uri.removeprefix("reference/").removesuffix(".md")
+    parts = _FENCE.split(reference.written(name, for_site=True) if name in reference.GENERATED else markdown)
+    return "".join(_block(part) if part.startswith("```") else _adapted(part) for part in parts)
+
+
+def _block(part: str) -> str:
+    """Code as a narrow window needs it: a comment stands above its command, and a drawing is marked, since it must not wrap."""
+    if part.startswith("```sh\n"):
+        return re.sub(r"^(\S.*?) +# (.+)$", r"# \2\n\1", part, flags=re.MULTILINE)
+    return re.sub(r"\A```\n", "``` {.text .drawing}\n", part) if "──" in part or "─▶" in part else part
 
 
 def _adapted(text: str) -> str:

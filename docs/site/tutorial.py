@@ -1,7 +1,7 @@
 """The tutorial's commands, run on the embedded cloud: `python docs/site/tutorial.py --write` as root puts what they print into the page.
 
 A line that begins with `$ ` in a block of `console` is a command. The lines below it are what it printed on standard output, and of
-standard error the error, its hint and where it is explained. A test runs the same and compares, times and ids aside.
+standard error the error, its hint and where it is explained. A test runs the same and compares, times and ids aside; counts are compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "tutorial.md"
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SAID: Final = ("error[", "hint: ", "see: ")
 _LONGEST_S: Final = 1200
-_PROGRAMS: Final = ("machine", "python3", "gcc", "build-tools", "tmux", "root-room")
+# What is so of the machine that ran it and not of the reader's.
+_OF_THIS_MACHINE: Final = ("the host's clock follows no time server",)
 # What differs from run to run and from machine to machine, in this order.
 _MASKS: Final[Sequence[tuple[str, str]]] = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|\+00:00)", "TIME"),
@@ -28,15 +29,12 @@ _MASKS: Final[Sequence[tuple[str, str]]] = (
     (r"in \d+(\.\d+)? s\b", "in SECONDS"),
     (r"\b\d+\.\d h\b", "HOURS"),
     (r"HOURS +0\.\d\d USD", "HOURS COST"),
-    (r"\b\d+ (checks|pass|warn|waived|not-applicable)\b", r"N \1"),
     (r"\bsha256:[0-9a-f]{8,64}", "DIGEST"),
     (r"\b(i|vol|sg)-[0-9a-f]{8,17}\b", r"\1-ID"),
     (r"\b(10|127)(\.\d{1,3}){3}(:\d+)?\b", "ADDRESS"),
     (r"\b10(-\d{1,3}){3}\b", "ADDRESS"),
     (r"(?m)^pid: \d+", "pid: NUMBER"),
     (r"(?m)^(endpoint|gcp_endpoint|digitalocean_endpoint): .*", r"\1: ENDPOINT"),
-    (r"(?m)^page: .*", "page: PATH"),
-    (rf"(?m)^( +pass +(?:{'|'.join(_PROGRAMS)}) ).*", r"\1WHAT THIS MACHINE HAS"),
     (r"[ \t]+", " "),
 )
 
@@ -105,12 +103,8 @@ def _printed(command: str, folder: Path, variables: Mapping[str, str]) -> str:
         timeout=_LONGEST_S,
     )
     said = [line for line in done.stderr.splitlines() if line.startswith(_SAID)]
-    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
-    text = "".join(f"{line}\n" for line in [*lines, *said])
-    ours = {str(folder): "/home/ada/work", str(PAGE.parents[1]): "/home/ada/gpuprov", platform.release(): "6.1.0-41-cloud-amd64"}
-    for mine, hers in ours.items():
-        text = text.replace(mine, hers)
-    return text
+    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines() if not line.startswith(_OF_THIS_MACHINE)]
+    return "".join(f"{line}\n" for line in [*lines, *said])
 
 
 def written(page: str, printed: Sequence[str]) -> str:

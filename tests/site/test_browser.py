@@ -31,6 +31,7 @@ KINDS = {
     "error": "reference/errors.html#quota-exceeded",
     "command": "reference/commands.html#gpuprov-up",
 }
+CUT = "[...document.querySelectorAll('.md-typeset pre')].filter((e) => !e.closest('.drawing') && e.scrollWidth > e.clientWidth + 1).length"
 TYPED = "document.querySelector('.md-search__input')"
 
 
@@ -79,6 +80,7 @@ def test_no_page_asks_another_host_and_each_fits_its_window_and_axe_finds_nothin
         found = [*elsewhere(browser, address), *browser.complaints]
         found += ["wider than the window"] * (browser.run("document.documentElement.scrollWidth") > width)
         red, green, blue = map(int, re.findall(r"\d+", browser.run("getComputedStyle(document.body).backgroundColor"))[:3])
+        found += ["code is cut"] * browser.run(CUT)
         found += ["the wrong colours"] * ((max(red, green, blue) < 80) != dark)
         found += violations(browser)
         if found:
@@ -108,6 +110,32 @@ def test_pictures_of_each_kind(browser: Chromium, address: str, dark: bool) -> N
         picture = browser.picture(whole=False)
         assert len(picture) > 10_000
         keep(f"{name}-{'dark' if dark else 'light'}.png", picture)
+
+
+def test_code_can_be_copied_and_of_what_is_shown_the_commands_alone(browser: Chromium, address: str) -> None:
+    browser.see()
+    browser.open(f"{address}/tutorial.html")
+    assert browser.run("document.querySelectorAll('.md-typeset pre').length") == browser.run(
+        "[...document.querySelectorAll('.md-typeset pre')].filter((e) => e.querySelector('[data-clipboard-target]')).length"
+    )
+    # What the theme's button does with the text before it takes it.
+    taken = browser.run(
+        "[...document.querySelectorAll('.md-typeset pre > code')].map((e) => { e.setAttribute('data-md-copying', '');"
+        " const text = e.innerText; e.removeAttribute('data-md-copying'); return text; }).join('\\n')"
+    )
+    assert "gpuprov profile check t4-train" in taken
+    assert re.findall(r"^\$ |error\[", taken, re.MULTILINE) == []
+
+
+def test_the_start_page_sells_what_the_readme_says_and_the_left_column_is_short(browser: Chromium, address: str) -> None:
+    browser.see(width=1280)
+    browser.open(f"{address}/using/several-machines.html")
+    shown = "[...document.querySelectorAll('.md-sidebar--primary a')].filter((e) => e.offsetParent).length"
+    assert 5 < browser.run(shown) < 25
+    browser.open(f"{address}/index.html")
+    said = browser.run("document.body.innerText")
+    assert all(words in said for words in ("Somebody on your team", "uv tool install", "gpuprov up t4-train", "gpuprov 0."))
+    assert browser.run("getComputedStyle(document.querySelector('h1')).fontWeight") == "700"
 
 
 def test_what_would_be_wrong_is_found(browser: Chromium, address: str) -> None:
