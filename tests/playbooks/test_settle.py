@@ -251,6 +251,19 @@ def test_what_follows_an_undo_is_recorded(settle: Settle, modules: Modules, undo
     assert modules.record("r")["undo"] == recorded
 
 
+def test_files_that_nothing_follows_let_no_command_of_the_role_run_again(settle: Settle, modules: Modules, tmp_path: Path) -> None:
+    """What a login shows is written beside gigabytes of wheels, which another text must not install again."""
+    wheels, shown = {"path": str(tmp_path / "wheels"), "content": "x\n"}, {"path": str(tmp_path / "shown"), "content": "x\n"}
+    for text in ("x\n", "y\n", "y\n"):
+        settle(files=[wheels], follow=follow())
+        settle(files=[{**shown, "content": text}])
+    assert settle(files=[wheels], follow=follow()).items() >= NONE.items()
+    assert modules.host.ran == ["update-initramfs -u"]
+    assert set(modules.record("r")["files"]) == {wheels["path"], shown["path"]}
+    settle(files=[{**wheels, "content": "y\n"}], follow=follow())
+    assert modules.host.ran == ["update-initramfs -u"] * 2
+
+
 def test_a_command_applies_only_where_what_it_needs_is(settle: Settle, modules: Modules, tmp_path: Path) -> None:
     assert settle(follow=follow(needs=str(tmp_path / "no"))).items() >= NONE.items()
     assert modules.host.ran == []

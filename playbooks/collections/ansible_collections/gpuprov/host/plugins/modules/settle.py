@@ -139,8 +139,9 @@ class Settling:
             self.ledger.note("files", path, before)
             for folder in missing_folders(path):
                 self.ledger.note("folders", folder, True)
-            # All follow-up commands must run again for the new state, even if this run ends here.
-            self.ledger.data["stamps"] = {}
+            # All follow-up commands must run again for the new state, even if this run ends here. Nothing follows a task that has none.
+            if self.module.params["follow"] or self.module.params["units"]:
+                self.ledger.data["stamps"] = {}
             self.ledger.save()
             act()
 
