@@ -21,7 +21,10 @@ Persistent=true
 [Install]
 WantedBy=timers.target
 """
-
+# pam_motd shows the files of this folder at a login (its manual page), on EL too (github.com/cockpit-project/cockpit/pull/9195). sshd shows
+# none where there is a command, such as that of scp or rsync (check_quietlogin of github.com/openssh/openssh-portable, session.c).
+MOTD: Final = "/etc/motd.d/gpuprov-deadline"
+_MOTD: Final = "This machine ends by {at}.\nHere: nvidia-smi. Where it was launched: gpuprov verify, extend, stop, down.\n"
 
 AHEAD: Final = "gpuprov-ahead"
 """The unit that downloads at the first boot."""
@@ -92,6 +95,7 @@ def user_data(
     files = [
         {"path": "/etc/systemd/system/gpuprov-deadline.service", "permissions": "0644", "content": _SERVICE},
         {"path": "/etc/systemd/system/gpuprov-deadline.timer", "permissions": "0644", "content": timer},
+        {"path": MOTD, "permissions": "0644", "content": _MOTD.format(at=at)},
     ]
     commands = [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]]
     document: dict[str, object] = {"ssh_pwauth": False, "disable_root": True, "write_files": files, "runcmd": commands}

@@ -40,7 +40,7 @@ sed -i "s/\b$(hostname)\b/localhost/g" /etc/hosts
 echo localhost > /etc/hostname
 
 # What gpuprov left: the deadline of this machine, the ledger of what roles changed, the program of a fleet's member.
-rm -rf /etc/systemd/system/gpuprov-deadline.* /etc/systemd/system/gpuprov-member.*
+rm -rf /etc/systemd/system/gpuprov-deadline.* /etc/systemd/system/gpuprov-member.* /etc/motd.d/gpuprov-deadline
 rm -rf /etc/systemd/system/*.wants/gpuprov-deadline.* /etc/systemd/system/*.wants/gpuprov-member.*
 rm -rf /var/lib/gpuprov /var/lib/gpuprov-member /var/cache/gpuprov /etc/gpuprov /etc/ssh/gpuprov-first-key /etc/ssh/gpuprov-new*
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from provision import clouds
 from provision.catalog import read
-from provision.clouds.userdata import Downloads
+from provision.clouds.userdata import MOTD, Downloads
 from provision.converge.declared import Change
 from provision.host.way import phrase
 from provision.launch.ahead import downloads
@@ -129,6 +129,7 @@ def first_boot(profile: Profile, lock: Lock) -> tuple[Change, ...]:
     return (
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", effect, undo),
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "the service that the timer starts", undo),
+        Change("first boot", "file", MOTD, "tells at each login when the machine ends, and names three commands", undo),
         Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", undo),
         *_early(downloads(profile, lock)),
     )

@@ -9,6 +9,7 @@ from typing import Final
 
 from provision import clouds
 from provision.clouds.base import Instance
+from provision.clouds.userdata import MOTD
 from provision.concurrent import at_once
 from provision.errors import GpuprovError, HostUnreachableError, UsageError
 from provision.host.reach import wait_ready
@@ -177,7 +178,8 @@ def extend(session: Session, name: str, more: dt.timedelta | None, *, rehearsal:
 def _move_timer(session: Session, instance: Instance, deadline: dt.datetime, say: Say) -> GpuprovError | None:
     """Move the timer on a machine; returns why it was not moved."""
     at = deadline.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    change = f"sudo sed -i 's/^OnCalendar=.*/OnCalendar={at}/' {_TIMER} && sudo systemctl daemon-reload"
+    moved = f"s/^OnCalendar=.*/OnCalendar={at}/;s/ends by .* UTC/ends by {at}/"
+    change = f"sudo sed -i '{moved}' {_TIMER} $(ls {MOTD} 2>/dev/null) && sudo systemctl daemon-reload"
     command = f"test ! -e {_TIMER} || {{ {change} && sudo systemctl restart gpuprov-deadline.timer; }}"
     if not session.ssh.knows(instance.name):
         return HostUnreachableError(f"{instance.name} was not set up from here", hint="move its timer from where it was launched")

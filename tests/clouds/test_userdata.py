@@ -56,6 +56,12 @@ def test_the_whole_document_so_that_nothing_in_it_changes_unnoticed() -> None:
                 "[Timer]\nOnCalendar=2027-01-01 01:30:00 UTC\nPersistent=true\n"
                 "[Install]\nWantedBy=timers.target\n",
             },
+            {
+                "path": "/etc/motd.d/gpuprov-deadline",
+                "permissions": "0644",
+                "content": "This machine ends by 2027-01-01 01:30:00 UTC.\n"
+                "Here: nvidia-smi. Where it was launched: gpuprov verify, extend, stop, down.\n",
+            },
         ],
         "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]],
     }

@@ -60,6 +60,12 @@ def test_own_packages_are_installed_beside_the_frameworks_repaired_and_taken_bac
     assert (found.outcome, found.observed) == ("pass", "4 packages"), found
     assert host.converge("second", ("pytorch",)).changed_tasks == ()
 
+    login, said = "/etc/motd.d/gpuprov-pytorch", "PyTorch 2.10.0: with-pytorch python train.py"
+    assert lab.shell(f"cat {login}") == said
+    lab.shell(f"echo another text | sudo tee {login}")
+    assert host.converge("said", ("pytorch",)).changed_tasks == ("pytorch: Say at login how a program gets PyTorch",)
+    assert (lab.shell(f"cat {login}"), host.converge("again", ("pytorch",)).changed_tasks) == (said, ())
+
     lab.shell(f"sudo {VENV}/bin/python -m pip uninstall --quiet --yes einops")
     assert host.findings()["python-packages"].observed == "einops not installed instead of 0.8.1"
     assert host.converge("third", ("python",)).changed_tasks == ("python: Install the profile's own packages exactly as locked",)
@@ -69,4 +75,4 @@ def test_own_packages_are_installed_beside_the_frameworks_repaired_and_taken_bac
     assert host.findings()["python-packages"].observed.startswith("einops not installed instead of 0.8.1, extramath not installed")
     assert "torch" in lab.shell(f"{VENV}/bin/python -m pip list")
     host.undo("all")
-    assert lab.shell("ls /opt/gpuprov/venvs", check=False) == ""
+    assert lab.shell("ls /opt/gpuprov/venvs /etc/motd.d", check=False) == ""
