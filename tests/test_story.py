@@ -115,6 +115,29 @@ class TestStory:
         ours = gpuprov(home, "ssh", "a", "--", "nproc")
         assert plain.stdout == ours.stdout == f"{os.cpu_count()}\n"
 
+    def test_a_login_says_what_is_there_and_a_command_nothing_more(self, home: dict[str, str]) -> None:
+        ssh = ["ssh", "-F", home["GPUPROV_SSH_CONFIG"]]
+
+        def login() -> list[str]:
+            # By itself: of several sessions of a connection, sshd shows the message to the first alone.
+            argv = [*ssh, "-S", "none", "-tt", "gpuprov-a"]
+            seen = subprocess.run(argv, input="exit\n", capture_output=True, text=True, check=True).stdout
+            return [line.strip() for line in seen.splitlines()]
+
+        def ends() -> str:
+            return gpuprov(home, "ssh", "a", "sed -n s/^OnCalendar=//p /etc/systemd/system/gpuprov-deadline.timer").stdout.strip()
+
+        at, shown = ends(), login()
+        assert {f"This machine ends by {at}.", "/data is inside the machine, and empty after each stop."} <= set(shown)
+        assert gpuprov(home, "extend", "a", "max", "--rehearse").returncode == 0
+        assert ends() > at
+        assert [line for line in login() if "ends by" in line] == [f"This machine ends by {ends()}."]
+        # OpenCV's environment is the only one on this host.
+        python = gpuprov(home, "ssh", "a", "--", "python", "-c", "'import cv2, sys; print(sys.prefix)'")
+        assert (python.stdout, python.stderr) == ("/opt/gpuprov/venvs/opencv\n", "")
+        for words in ([*ssh, "gpuprov-a", "true"], [*ssh, "-tt", "gpuprov-a", "true"]):
+            assert subprocess.run(words, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout == ""
+
     def test_files_are_copied_there_and_back(self, home: dict[str, str], tmp_path: Path) -> None:
         there, back = tmp_path / "there it's", tmp_path / "back"
         (there / "deep").mkdir(parents=True)

@@ -15,7 +15,6 @@ from provision.watch.bench import page, report
 from provision.watch.bench.report import COLUMNS, BenchReport
 from provision.watch.bench.run import BenchMoment
 from provision.workflow.bench import BenchRequest, bench
-from provision.workflow.hosts import interpreter_of
 from provision.workflow.session import Session
 
 
@@ -93,9 +92,8 @@ def _request(hosts: tuple[str, ...], *, full: bool, quick: bool, only_text: str,
         raise UsageError(msg, hint=f"--only takes {', '.join(RECIPES)}")
     session = Session.open()
     targets = tuple(session.target(host) for host in dict.fromkeys(hosts))
-    pythons = {
-        target.name: interpreter or interpreter_of(session, host) for target, host in zip(targets, dict.fromkeys(hosts), strict=True)
-    }
+    own = (interpreter or f"{session.environments(host)[0]}/python" for host in dict.fromkeys(hosts))
+    pythons = dict(zip((target.name for target in targets), own, strict=True))
     return BenchRequest(targets, chosen(full=full, only=only), "full" if full else "quick", pythons, force)
 
 

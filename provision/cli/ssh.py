@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 
 import click
 
@@ -9,6 +10,8 @@ from provision.cli import options
 from provision.workflow.session import Session
 
 _MOST = 65_535
+_OF_ENVIRONMENTS = re.compile(r"(python|pip)[0-9.]*|torchrun")
+_MISSING = "gpuprov: no {} on this host, nor in an environment of a framework: `gpuprov apply {}` sets up those of its profile"
 
 
 def _forwards(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -40,7 +43,8 @@ def _forwards(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ..
 def command(*, host: str | None, forwards: tuple[str, ...], arguments: tuple[str, ...]) -> None:
     """Open a shell, or run COMMAND, on the instance called HOST. `ssh gpuprov-HOST` does the same.
 
-    HOST may be left out if there is only one machine.
+    COMMAND runs in the environment of the profile's framework: its `python` is the one of `with-pytorch python`. HOST may be left out if
+    there is only one machine.
 
     Options come before HOST: after `gpuprov ssh -L 8888 HOST`, the notebook on HOST is at http://localhost:8888.
     """
@@ -50,8 +54,15 @@ def command(*, host: str | None, forwards: tuple[str, ...], arguments: tuple[str
         msg = f"{arguments[0]} must stand before HOST: gpuprov ssh -L PORT {host}"
         raise click.UsageError(msg)
     session = Session.open()
-    target = session.instance_target(host or session.only_instance())
+    host = host or session.only_instance()
+    target = session.instance_target(host)
+    if arguments and not arguments[0].startswith("-"):
+        program, inside = arguments[0].partition(" ")[0], session.in_environment(host)
+        if _OF_ENVIRONMENTS.fullmatch(program):
+            inside += f"; command -v {program} >/dev/null || {{ echo {shlex.quote(_MISSING.format(program, host))} >&2; exit 127; }}"
+        arguments = (f"{inside};", *arguments)
     tunnels = [word for forward in forwards for word in ("-L", forward)]
-    # A connection of its own: on a shared one the ports would stay open after the session, and a port in use would not be an error.
-    own = ["-S", "none", "-o", "ExitOnForwardFailure=yes"] if tunnels else []
+    # A connection of its own: on a shared one the ports would stay open after the session, and a port in use would not be an error. Nor
+    # would a login show its message, which sshd gives to the first session of a connection alone.
+    own = [*(["-S", "none"] if tunnels or not arguments else []), *(["-o", "ExitOnForwardFailure=yes"] if tunnels else [])]
     os.execvp("ssh", ["ssh", "-F", str(target.config), *own, *tunnels, target.destination, *arguments])  # noqa: S606 - becoming ssh is the point

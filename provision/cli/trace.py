@@ -104,7 +104,7 @@ def _stop(host: str) -> None:
 
 def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path | None) -> Path | None:
     """Trace there; returns the file to explain, or None where nothing was to be traced."""
-    target = Session.open().target(host)
+    target = (session := Session.open()).target(host)
     there = trace.look(target)
     shown = remarks(there, target.name)
     if not words and not there.folders:
@@ -115,7 +115,7 @@ def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path 
         for each in shown if not there.folders else ():
             if each.fix:
                 echo(f"! {inert(each.text)}: {inert(each.fix)}", err=True)
-        folder = trace.begin(target, there, words, asked)
+        folder = trace.begin(target, there, words, asked, session.in_environment(host))
         echo(f"it runs on {target.name} in {inert(folder)}, whatever happens to this connection", err=True)
     else:
         folder = there.folders[0]

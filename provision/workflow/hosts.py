@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from provision.errors import InstanceNotFoundError, UsageError
+from provision.errors import UsageError
 from provision.host.ssh import Target
-from provision.profile.locked import Lock, pin, recorded
+from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.structs import Struct
 from provision.verify.fleet import Expectation
 from provision.workflow import inventory
 from provision.workflow.session import Session
-
-_PYTORCH = "/opt/gpuprov/venvs/pytorch"
 
 
 class HostNames(Struct):
@@ -78,14 +76,3 @@ def _own_subject(session: Session, host: Target) -> Expectation:
 
 def _pinned(host: Target, profile: Profile, lock: Lock | None) -> Expectation:
     return Expectation(host, pin(profile, lock) if lock is not None else profile, lock)
-
-
-def interpreter_of(session: Session, host: str) -> str:
-    """The python of a host's PyTorch: that of its profile, or gpuprov's own environment."""
-    try:
-        launched = session.record(host)
-    except InstanceNotFoundError:
-        return f"{_PYTORCH}/bin/python"
-    own = recorded(Profile, launched.profile, host).stack.python if launched.profile else None
-    prefix = own.prefix if own else None
-    return f"{(prefix or _PYTORCH).rstrip('/')}/bin/python"

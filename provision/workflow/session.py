@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from provision.launch.regions import Connect
 
 _FEW: Final = 8  # names that a message can list
+_VENVS: Final = "/opt/gpuprov/venvs"
+_FRAMEWORKS: Final = ("pytorch", "tensorflow", "jax", "opencv")
 
 Say = Callable[[str], None]
 """Told about the progress of a run, a phrase at a time."""
@@ -179,6 +182,16 @@ class Session(Struct):
         if not self.ssh.knows(name):
             raise _not_ours(name, self.known(name), "list the instances with `gpuprov ls`")
         return self.ssh.target(name)
+
+    def environments(self, host: str) -> list[str]:
+        """The folders of programs that a host may have: of its profile's own environment, then of those that the roles make."""
+        record = self.journal.of(host)
+        own = record and (record.profile.get("stack", {}).get("python") or {}).get("prefix")
+        return [f"{venv.rstrip('/')}/bin" for venv in ([own] if own else []) + [f"{_VENVS}/{name}" for name in _FRAMEWORKS]]
+
+    def in_environment(self, host: str) -> str:
+        """A line for the shell of a host: `python` is what `with-pytorch python` is, or that of the first environment there is."""
+        return f'for bin in {shlex.join(self.environments(host))}; do if [ -x "$bin/python" ]; then PATH=$bin:$PATH; break; fi; done'
 
     def forget_hosts(self, hosts: Iterable[str]) -> None:
         """Remove hosts from the SSH configuration, with their keys."""

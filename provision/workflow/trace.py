@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,8 +40,8 @@ def look(target: Target) -> Surroundings:
     return remote.surroundings(_run(target, remote.LOOK))
 
 
-def begin(target: Target, there: Surroundings, words: Sequence[str], options: TraceOptions) -> str:
-    """Start a program under a profiler; returns the folder of its trace on the host.
+def begin(target: Target, there: Surroundings, words: Sequence[str], options: TraceOptions, inside: str = ":") -> str:
+    """Start a program under a profiler, after a line that puts its environment on PATH; returns the folder of its trace on the host.
 
     Raises:
         UsageError: a trace lies there already, or no profiler can run the program.
@@ -51,9 +52,12 @@ def begin(target: Target, there: Surroundings, words: Sequence[str], options: Tr
             msg, hint=f"`gpuprov trace {target.name}` goes on with it, `gpuprov trace {target.name} --stop` ends and removes it"
         )
     folder = remote.new_folder(there)
-    # On this machine it runs where the user typed it.
-    work = str(Path.cwd()) if target.is_local else ""
-    return remote.started(_run(target, remote.start(remote.traced(words, there, options, folder), there, folder, work)))
+    # On this machine it runs where the user typed it, and in her environment.
+    work, inside = (str(Path.cwd()), ":") if target.is_local else ("", inside)
+    program = shlex.quote(words[0])
+    found = f"{{ command -v {program} >/dev/null || {{ echo {program}: not found; (exit {remote.NO_PROGRAM}); }}; }}"
+    line = f"{inside}\n{found} && {remote.traced(words, there, options, folder)}"
+    return remote.started(_run(target, remote.start(line, there, folder, work)))
 
 
 def wait(target: Target, folder: str, say: Say) -> TraceState:
@@ -117,12 +121,13 @@ def fetch(target: Target, folder: str, ended: TraceState, into: Path | None) -> 
     if not any(file.name != "output" for file in files):
         where = "this folder" if target.is_local else f"the home folder of {target.name}"
         reasons = {
-            remote.NO_TORCH: ("its Python has no PyTorch", "run it with the Python of its environment, or add nsys to `stack.profilers`"),
+            remote.NO_TORCH: ("its Python has no PyTorch", "run it with `with-pytorch python …`, or add nsys to `stack.profilers`"),
             remote.NO_SCRIPT: (f"there is no such script in {where}", "give the whole path of the script"),
+            remote.NO_PROGRAM: ("there is no such program", f"`gpuprov apply {target.name}` sets up what `with-pytorch python …` runs in"),
         }
         otherwise = f"see {here / 'output'} for what it said; it may have ended before the --delay was over"
         why, hint = reasons.get(ended.status or 0, (f"the program ended with {ended.status}", otherwise))
-        msg = f"no trace came of it: {why}"
+        msg = f"no trace came of it: {why}{f' ({ended.said[-1]})' if ended.said else ''}"
         raise ProbeFailedError(msg, hint=hint, detail="\n".join(ended.said))
     return Fetched(here, files, ended.status, ended.said[-1] if ended.said else "")
 

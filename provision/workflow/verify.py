@@ -25,7 +25,7 @@ from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
 from provision.verify.kept import KeptVerdicts
 from provision.verify.record import FleetFigures, judged_by
-from provision.workflow.hosts import HostNames, interpreter_of, subjects_of, targets
+from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session, today
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *
     group = None
     if request.together:
         seen = watch([_GROUP])
-        group = judge_together(hosts, request.selection, request.timeout_s, python=lambda host: interpreter_of(session, host))
+        group = judge_together(hosts, request.selection, request.timeout_s, python=lambda host: f"{session.environments(host)[0]}/python")
         seen(_GROUP, group)
     codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
     codes |= {group.exit_code(strict=request.strict)} if group else set()

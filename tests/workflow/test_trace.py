@@ -100,6 +100,27 @@ def test_a_script_that_is_not_where_it_runs_is_said(host: Path) -> None:
         assert left(host) == []
 
 
+@pytest.mark.parametrize("profiler", ["nsys", ""])
+def test_a_program_that_is_not_there_is_named_with_what_installs_it(host: Path, profiler: str) -> None:
+    target = Target("far", "far")
+    there = trace.look(target)
+    folder = trace.begin(target, there if profiler else replace(there, nsys=""), ["python9.99", "train.py"], OPTIONS)
+    with pytest.raises(ProbeFailedError, match=r"there is no such program \(python9.99: not found\)") as missing:
+        trace.fetch(target, folder, trace.wait(target, folder, quiet), host / "kept")
+    assert missing.value.hint == "`gpuprov apply far` sets up what `with-pytorch python …` runs in"
+    assert not (host / "argv").exists()  # no profiler was started for it
+
+
+def test_a_program_runs_in_its_environment_on_a_host_and_as_typed_here(host: Path) -> None:
+    for target, found in ((Target("far", "far"), "its own"), (LOCALHOST, "as typed")):
+        for folder, text in (("bin", "as typed"), ("venv", "its own")):
+            (host / folder).mkdir(exist_ok=True)
+            (host / folder / "python9.99").write_text(f"#!/bin/sh\necho {text}\n")
+            (host / folder / "python9.99").chmod(0o755)
+        begun = trace.begin(target, trace.look(target), ["python9.99"], OPTIONS, f"PATH={host}/venv:$PATH")
+        assert trace.fetch(target, begun, trace.wait(target, begun, quiet), host / "kept").last == found
+
+
 def test_a_lost_connection_loses_nothing(host: Path) -> None:
     target = Target("far", "far")
     there = trace.look(target)
@@ -182,7 +203,7 @@ def test_a_program_without_a_trace_leaves_its_words_here_and_nothing_there(host:
     (host / "bin" / "nsys").write_text("#!/bin/sh\necho 'cannot attach'; exit 9\n")
     there = replace(trace.look(LOCALHOST), nsys=str(host / "bin" / "nsys"))
     folder = trace.begin(LOCALHOST, there, ["true"], OPTIONS)
-    with pytest.raises(ProbeFailedError, match="ended with 9"):
+    with pytest.raises(ProbeFailedError, match=r"ended with 9 \(cannot attach\)"):
         trace.fetch(LOCALHOST, folder, trace.wait(LOCALHOST, folder, quiet), host / "kept")
     assert (host / "kept" / "output").read_text() == "cannot attach\n"
     assert left(host) == []
@@ -220,6 +241,7 @@ def test_without_nsys_a_python_program_goes_through_the_wrapper() -> None:
     for typed, flags in ((["python3", "a.py", "--x"], []), (["/venv/bin/python3.12", "-u", "-m", "train", "b c"], ["-u"])):
         line = words(remote.traced(typed, Surroundings(), TraceOptions(1, 2), "/f"))
         assert line == [typed[0], *flags, "/f/torch_trace.py", "/f/trace.json.gz", "1", "2", *typed[1 + len(flags) :]]
+        assert words(remote.traced(["with-pytorch", *typed], Surroundings(), TraceOptions(1, 2), "/f")) == ["with-pytorch", *line]
 
 
 @pytest.mark.parametrize("typed", [["./a.out"], ["bash", "a.py"], ["python3"], ["python3", "-c", "pass"], ["python3", "a.sh"]])

@@ -26,6 +26,7 @@ _SHOWN: Final = 60  # characters of a command in a message
 _LEAST_FREE_KB: Final = 2 << 20
 NO_TORCH: Final = 97
 NO_SCRIPT: Final = 98
+NO_PROGRAM: Final = 127
 SECTIONS: Final = ("SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalTensorRooflineChart", "Occupancy")
 METRICS: Final = (
     *("gpu__time_duration.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -231,6 +232,8 @@ def traced(words: Sequence[str], there: Surroundings, options: TraceOptions, fol
 
 
 def _by_torch(words: Sequence[str], options: TraceOptions, folder: str) -> str:
+    if len(words) > 1 and words[0].startswith("with-"):
+        return f"{shlex.quote(words[0])} {_by_torch(words[1:], options, folder)}"
     fix = "add nsys to `stack.profilers` of the profile, then `gpuprov apply`"
     if options.capture or options.graph_nodes:
         msg = "there is no nsys on the host, and PyTorch's profiler knows neither --capture nor --graph-nodes"
@@ -258,7 +261,7 @@ def start(line: str, there: Surroundings, folder: str, work: str = "") -> str:
     """The script that starts a traced line and prints the trace's folder once it runs.
 
     Args:
-        line: the line of `traced`.
+        line: the line of `traced`, and what comes before it.
         there: what stands on the host.
         folder: of the trace.
         work: the folder in which the program runs; empty for the login's home.
@@ -271,7 +274,7 @@ def start(line: str, there: Surroundings, folder: str, work: str = "") -> str:
     where = shlex.quote(work) if work else '"$HOME"'
     body = (
         f'folder={shlex.quote(folder)}\necho $$ >"$folder/pid.part"; mv "$folder/pid.part" "$folder/pid"\ncd {where} || exit\n'
-        f'{line} >"$folder/output" 2>&1 </dev/null\ncode=$?\ncd "$folder" || exit\n{export}'
+        f'{{ {line}\n}} >"$folder/output" 2>&1 </dev/null\ncode=$?\ncd "$folder" || exit\n{export}'
         'echo "$code" >status.part; mv status.part status\n'
     )
     keep = 'setsid nohup /bin/sh "$folder/run.sh" >/dev/null 2>&1 </dev/null &'
