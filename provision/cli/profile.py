@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import click
 
-from provision import paths
 from provision.catalog.gpu_models import GPU_MODELS
 from provision.cli import echo, options
 from provision.clouds import CLOUDS, machines
@@ -38,13 +37,13 @@ def command() -> None:
     multiple=True,
     metavar="REGION",
     shell_complete=options.complete_regions,
-    help="Where, in the order of preference. May be repeated.",
+    help="Where, in the order of preference. May be repeated.  [default: the account's own, where the GPU is offered]",
 )
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The only cloud that counts.  [default: the one that has the region]")
 @click.option("--purpose", type=click.Choice(list(new.PURPOSES)), help="What the machine is for.  [default: train]")
 @click.option("--owner", metavar="NAME <ADDRESS>", help="Who answers for the machine.")
 @click.option("--max-price", type=click.FloatRange(0.01, 1000), metavar="USD", help="What an hour may cost.  [default: what it costs]")
-@click.option("--name", metavar="NAME", help="The profile's name.  [default: GPU-PURPOSE]")
+@click.option("--name", metavar="NAME", help="The profile's name.  [default: GPU-PURPOSE, with the region where that is a shipped one]")
 @options.file_option("-o", "--output", text="The file to write.  [default: profiles/NAME.yml]")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @options.as_json
@@ -67,6 +66,9 @@ def new_(
     On a terminal it asks for what is not given. No cloud is contacted: machines and prices come from the catalog.
     """
     gpu, gpus = _model_of(gpu, gpus)
+    if gpu is not None and not regions and (home := machines.default_region(gpu, gpus, cloud))[1]:
+        cloud, regions = home[0], [home[1]]
+        echo(f"  region {home[1]}, from {home[2]}", err=True)
     if gpu is None or not regions:
         _need_terminal(gpu, regions)
         gpu = gpu or _ask_gpu()
@@ -74,7 +76,7 @@ def new_(
         cloud, regions = _ask_where(gpu, gpus, cloud, regions)
         owner = owner or _ask("Who answers for the machine", None, _PLACEHOLDER)
     purpose = purpose or "train"
-    name = check_name(name or f"{gpu}{f'x{gpus}' if gpus and gpus > 1 else ''}-{purpose}")
+    name = _free_name(name, f"{gpu}{f'x{gpus}' if gpus and gpus > 1 else ''}-{purpose}", regions[0])
     path = _target(output or Path("profiles", f"{name}.yml"), force=force)
     chosen = machines.choose(gpu, regions, count=gpus, cloud=cloud)
     made = new.write(new.Wish(name, gpu, chosen, purpose, new.owner_of(owner or _PLACEHOLDER), max_price), today())
@@ -84,6 +86,18 @@ def new_(
     _print_new(path, made, as_json=as_json)
     if owner in {None, _PLACEHOLDER}:
         echo("  warning: owner is a placeholder: write who answers for the machine", err=True)
+
+
+def _free_name(given: str | None, plain: str, region: str) -> str:
+    """The name of a profile, with its region where another one of the plain name ships with gpuprov."""
+    name = check_name(given or plain)
+    if not load.ships(name):
+        return name
+    if given:
+        msg = f"a profile called {name!a} ships with gpuprov"
+        raise UsageError(msg, hint=f"choose another --name, such as {name}-{region}")
+    echo(f"  name {name}-{region}: {name} ships with gpuprov", err=True)
+    return check_name(f"{name}-{region}")
 
 
 def _model_of(word: str | None, gpus: int | None) -> tuple[str | None, int | None]:
@@ -120,9 +134,9 @@ def _ask_where(gpu: str, gpus: int | None, cloud: str | None, regions: Sequence[
     """The cloud and its regions; regions without the GPU are asked for again."""
     if regions:
         return cloud, regions
-    sold = list(machines.sellers(gpu))
+    sold, home = list(machines.sellers(gpu)), machines.default_region(gpu, gpus, cloud)
     if cloud is None and sold:
-        cloud = str(_ask("Cloud", click.Choice(sold), sold[0]))
+        cloud = str(_ask("Cloud", click.Choice(sold), home[0] or sold[0]))
 
     def check(answer: str) -> list[str]:
         words = answer.replace(",", " ").split()
@@ -133,7 +147,10 @@ def _ask_where(gpu: str, gpus: int | None, cloud: str | None, regions: Sequence[
             raise click.UsageError(msg) from error
         return words
 
-    return cloud, _ask("Regions, the preferred first", None, machines.cheapest_region(gpu, cloud), check)
+    question, region = "Regions, the preferred first", machines.cheapest_region(gpu, cloud)
+    if cloud == home[0]:
+        question, region = f"{question} ({home[2]})", home[1]
+    return cloud, _ask(question, None, region, check)
 
 
 def _target(path: Path, *, force: bool) -> Path:
@@ -165,6 +182,7 @@ def _print_new(path: Path, made: new.NewProfile, *, as_json: bool) -> None:
         {**data, "warnings": made.warnings},
         f"{path}: {'; '.join(places)}; up to {made.profile.limits.price_per_hour_usd:.2f} USD an hour",
         f"{at}: {', '.join(parts)}",
+        f"next: `gpuprov plan {made.profile.name if path.parent == Path('profiles') else path}`",
         as_json=as_json,
     )
     for warning in made.warnings:
@@ -186,7 +204,7 @@ def _file_of(entry: load.ProfileEntry) -> str:
     """The file of one's own profile, and that it hides a shipped one."""
     if load.is_shipped(entry.path):
         return ""
-    return f"  ({entry.path}{', instead of the shipped one' if (paths.profiles_dir() / f'{entry.name}.yml').is_file() else ''})"
+    return f"  ({entry.path}{', instead of the shipped one' if load.ships(entry.name) else ''})"
 
 
 @command.command("show")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,16 @@ def cheapest_region(gpu: str, cloud: str | None = None) -> str:
     if whole:
         return min(whole, key=lambda offer: (offer.price.usd_per_hour if offer.price else 0, offer.region)).region or ""
     return next((region for name, regions in sellers(gpu).items() if cloud in {None, name} for region in regions), "")
+
+
+def default_region(gpu: str, count: int | None, cloud: str | None = None) -> tuple[str, str, str]:
+    """The cloud, the region that its own tools are set to, and where that is set, if it offers the GPU; else three empty texts."""
+    for provider in clouds.providers():
+        with contextlib.suppress(UsageError):
+            region, where = provider.default_region()
+            if region and cloud in {None, provider.name} and choose(gpu, [region], count=count, cloud=provider.name):
+                return provider.name, region, where
+    return "", "", ""
 
 
 def choose(gpu: str, regions: Sequence[str], *, count: int | None = None, cloud: str | None = None) -> list[OfferedMachine]:

@@ -163,6 +163,9 @@ class Provider(Offering, Protocol):
     place: type[PlaceBase]
     """The model of its places in a profile."""
 
+    def default_region(self) -> tuple[str, str]:
+        """The region that its own tools on this machine are set to, and where that is set; both are empty where none is."""
+
     def parts(self) -> dict[str, DataPart]:
         """Name → a part of its data."""
 

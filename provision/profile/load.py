@@ -81,6 +81,11 @@ def is_shipped(path: Path) -> bool:
     return path.resolve().parent == paths.profiles_dir().resolve()
 
 
+def ships(name: str) -> bool:
+    """Whether a profile of this name ships with gpuprov."""
+    return (paths.profiles_dir() / f"{name}.yml").is_file()
+
+
 def list_profiles() -> list[ProfileEntry]:
     """Every profile with a name, in alphabetical order; an invalid one has its problem."""
     entries = []

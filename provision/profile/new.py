@@ -14,17 +14,16 @@ from provision import clouds
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord
-from provision.catalog.resolve import Advice, Choice, StackRequest, resolve
-from provision.catalog.rules import ClockRequest
+from provision.catalog.resolve import Advice, StackRequest, resolve
 from provision.clouds.machines import OfferedMachine
 from provision.clouds.terms import Extras
 from provision.errors import StackConflictError, UsageError
 from provision.profile import load
 from provision.profile.commented import Entry, document
-from provision.profile.lock import build
+from provision.profile.lock import build, stack_request
 from provision.profile.locked import Lock
 from provision.profile.model import Owner, Profile
-from provision.structs import Struct
+from provision.structs import Struct, replace
 
 _LIMIT_USD: Final = 1.0  # where no price is known, so that nothing is launched at any price
 _DEADLINE_H: Final = 12
@@ -113,11 +112,15 @@ def write(wish: Wish, today: dt.date) -> NewProfile:
         StackConflictError: nothing works on this GPU.
         UsageError: every machine costs more than the limit.
     """
-    stack = _stack(wish, today)
     money = _Money(wish)
+    stack = _stack(wish, money, today)
     text = document(_heading(wish, today), _entries(wish, stack, money))
-    profile = load.parse(text.encode(), Path(f"{wish.name}.yml"))
+    profile = _profile(text, wish)
     return NewProfile(text, profile, build(profile, today), tuple(_warnings(wish, money)))
+
+
+def _profile(text: str, wish: Wish) -> Profile:
+    return load.parse(text.encode(), Path(f"{wish.name}.yml"))
 
 
 def works(gpu: str, today: dt.date) -> bool:
@@ -170,12 +173,12 @@ class _Stack(Struct):
     system: tuple[str, str]
     profilers: tuple[str, ...]
     counters: str
-    driver: Choice
-    flavour: str
+    driver: str = "auto"
+    why: str = ""
 
 
-def _stack(wish: Wish, today: dt.date) -> _Stack:
-    """What works on the newest system where nothing speaks against it; else on the newest where it works.
+def _stack(wish: Wish, money: "_Money", today: dt.date) -> _Stack:
+    """What works on the newest of the systems where the least advice speaks against it.
 
     Raises:
         StackConflictError: no combination works on any.
@@ -183,42 +186,34 @@ def _stack(wish: Wish, today: dt.date) -> _Stack:
     found, refusals = [], []
     for system in _systems(machine.offer.cloud for machine in wish.machines):
         try:
-            stack, advice = _on_system(wish, system, today)
+            found.append(_on_system(wish, money, system, today))
         except StackConflictError as conflict:
             refusals.append(conflict)
-            continue
-        if not advice:
-            return stack
-        found.append(stack)
+        if found and not found[-1][1]:
+            break
     if found:
-        return found[0]
+        return min(found, key=lambda each: len(each[1]))[0]
     raise (*refusals, _no_system(wish))[0]
 
 
-def _on_system(wish: Wish, system: tuple[str, str], today: dt.date) -> tuple[_Stack, tuple[Advice, ...]]:
+def _on_system(wish: Wish, money: "_Money", system: tuple[str, str], today: dt.date) -> tuple[_Stack, tuple[Advice, ...]]:
     """The first combination that resolves on a system, in the order of preference, and the advice that it goes against.
 
     Raises:
         StackConflictError: none does.
     """
-    purpose, clocks, refusals = PURPOSES[wish.purpose], _clocks(read.gpu(wish.gpu)), []
+    purpose, refusals = PURPOSES[wish.purpose], []
     for profilers, counters in itertools.product(purpose.profilers, purpose.counters):
-        demand = StackRequest(
-            gpu=wish.gpu,
-            os=" ".join(system),
-            pytorch="auto" if purpose.pytorch else None,
-            ncu="ncu" in profilers,
-            nvprof="nvprof" in profilers,
-            counters=counters,
-            clocks=ClockRequest("pair", *clocks) if clocks else ClockRequest("max"),
-        )
+        stack = _Stack(system, profilers, counters)
         try:
-            resolution = resolve(demand, today)
+            resolution = resolve(stack_request(_profile(document("", _entries(wish, stack, money)), wish)), today)
         except StackConflictError as conflict:
             refusals.append(conflict)
             continue
         driver = next(choice for choice in resolution.choices if choice.variable == "driver")
-        return _Stack(system, profilers, counters, driver, resolution.values["flavour"]), resolution.advice
+        newer = f"; not a newer branch: {driver.because}" if driver.because else ""
+        why = f"with the {resolution.values['flavour']} kernel modules{newer}"
+        return replace(stack, driver=driver.value, why=why), resolution.advice
     raise refusals[0]
 
 
@@ -364,8 +359,7 @@ def _disks(wish: Wish) -> tuple[Entry, ...]:
 
 def _software(wish: Wish, stack: _Stack) -> Iterator[Entry]:
     purpose, gpu = PURPOSES[wish.purpose], read.gpu(wish.gpu)
-    newer = f"; not a newer branch: {stack.driver.because}" if stack.driver.because else ""
-    yield Entry("driver", stack.driver.value, f"with the {stack.flavour} kernel modules{newer}")
+    yield Entry("driver", stack.driver, stack.why)
     yield Entry("cuda", "auto", "the newest for this driver, GPU and system; the lock has the version")
     yield Entry("cudnn", "auto" if purpose.pytorch else "none")
     if purpose.pytorch:

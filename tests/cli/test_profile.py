@@ -177,9 +177,61 @@ def test_the_options_decide_what_is_written_and_where(call: Call) -> None:
     shown = json.loads(call("profile", "show", "other/big.yml", "--json")[1])
     assert shown["sha256"] == made["sha256"]
     profile = shown["profile"]
-    assert (profile["name"], profile["gpu"]["count"], profile["limits"]["price_per_hour_usd"]) == ("h100x8-train", 8, 60.0)
+    assert (profile["name"], profile["gpu"]["count"], profile["limits"]["price_per_hour_usd"]) == ("h100x8-train-us-east-1", 8, 60.0)
     assert profile["owner"]["email"] == "owner@example.com"
     assert "owner is a placeholder" in err
+
+
+def test_a_new_profile_has_no_shipped_profiles_name_and_says_the_one_that_it_has(call: Call, empty: Path) -> None:
+    words = ("profile", "new", "--gpu", "t4", "--region", "us-east-1", "--owner", "Me <me@example.com>")
+    code, out, err = call(*words)
+    assert (code, err) == (0, "  name t4-train-us-east-1: t4-train ships with gpuprov\n")
+    assert out.endswith("\nnext: `gpuprov plan t4-train-us-east-1`\n")
+    assert load.load(empty / "profiles" / "t4-train-us-east-1.yml").name == "t4-train-us-east-1"
+    code, _, err = call(*words, "--name", "t4-train")
+    assert code == 2
+    assert "a profile called 't4-train' ships with gpuprov\nhint: choose another --name, such as t4-train-us-east-1" in err
+    assert "next: `gpuprov plan mine.yml`" in call(*words, "-o", "mine.yml")[1]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "variables", "file", "found"),
+    [
+        ("t4", {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-west-2"}, "", ("eu-west-1", "AWS_REGION")),
+        ("t4", {"AWS_DEFAULT_REGION": "us-west-2"}, "", ("us-west-2", "AWS_DEFAULT_REGION")),
+        ("t4", {}, "aws: [default]\nregion = eu-west-1\n", ("eu-west-1", "aws")),
+        ("t4", {"AWS_PROFILE": "work"}, "aws: [default]\nregion = eu-west-1\n[profile work]\nregion = us-east-2\n", ("us-east-2", "aws")),
+        ("t4", {}, "configurations/config_default: [compute]\nregion = us-east4\n", ("us-east4", "configurations/config_default")),
+        ("t4", {}, "configurations/config_default: [compute]\nzone = us-east4-a\n", ("us-east4", "configurations/config_default")),
+        ("t4", {"CLOUDSDK_COMPUTE_ZONE": "us-east4-a"}, "", ("us-east4", "CLOUDSDK_COMPUTE_ZONE")),
+        ("t4", {"CLOUDSDK_ACTIVE_CONFIG_NAME": "x"}, "configurations/config_x: [compute]\nregion = us-east4\n", ("us-east4", "config_x")),
+        ("t4", {"AWS_REGION": "us-east-9", "CLOUDSDK_COMPUTE_REGION": "us-east4"}, "", ("us-east4", "CLOUDSDK_COMPUTE_REGION")),
+        ("v100", {"AWS_REGION": "us-west-1"}, "", ("", "")),  # not offered there
+        ("t4", {}, "aws: region = eu-west-1\n", ("", "")),  # no INI
+        ("t4", {}, "configurations/config_default: \0", ("", "")),
+        ("t4", {}, "", ("", "")),
+    ],
+)
+def test_without_a_region_the_accounts_own_is_taken_where_it_offers_the_gpu(
+    *, call: Call, empty: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, variables: dict[str, str], file: str, found: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    settings = {"CLOUDSDK_CONFIG": str(empty / "cloud"), **({"AWS_CONFIG_FILE": str(empty / "cloud/aws")} if file else {}), **variables}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    path, _, text = file.partition(": ")
+    (empty / "cloud" / path).parent.mkdir(parents=True, exist_ok=True)
+    if path:
+        (empty / "cloud" / path).write_text(text)
+    code, out, err = call("profile", "new", "--gpu", gpu, "--name", "mine")
+    region, where = found
+    if not region:
+        assert (code, "needs --region" in err) == (2, True)
+        return
+    assert code == 0
+    said = next(line for line in err.splitlines() if line.startswith(f"  region {region}, from "))
+    assert said.endswith(where)
+    assert f" in {region}" in out
 
 
 @pytest.mark.parametrize("there", ["mine.yml", "mine.lock.yml"])
@@ -223,11 +275,12 @@ def test_what_cannot_become_a_profile_is_refused_and_nothing_is_written(
     assert list(empty.iterdir()) == []
 
 
-def conversation(answers: list[tuple[str, str]]) -> tuple[int, str]:
+def conversation(answers: list[tuple[str, str]], **environment: str) -> tuple[int, str]:
     """`profile new` on a terminal: each answer is typed when its question is there. The exit code, and all that was on the screen."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "provision", "profile", "new"]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
+    variables = {**os.environ, **environment}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=variables) as process:
         os.close(theirs)
         screen, answered = "", 0
         while True:
@@ -255,12 +308,22 @@ def test_on_a_terminal_it_asks_five_questions_and_asks_again_where_an_answer_doe
         ]
     )
     assert code == 0, screen
-    profile = load.load(empty / "profiles" / "a10g-train.yml")
+    profile = load.load(empty / "profiles" / "a10g-train-us-east-1.yml")
+    assert "name a10g-train-us-east-1: a10g-train ships with gpuprov" in screen
     assert profile.places[0].locations == ("us-east-1",)
     assert profile.owner.email == "me@example.com"
     assert screen.count("]:") == 6  # click 8.2.0 writes no space behind it
     assert "a10g, " in screen
     assert "t4g" not in screen  # nothing works on it
+
+
+def test_on_a_terminal_the_accounts_own_region_is_what_enter_takes(empty: Path) -> None:
+    questions = ("GPU (", "What for (", "Cloud (", "Regions, the preferred first", "Who answers for the machine")
+    code, screen = conversation([(question, "") for question in questions], CLOUDSDK_COMPUTE_REGION="us-east4")
+    assert code == 0, screen
+    assert "Regions, the preferred first (CLOUDSDK_COMPUTE_REGION) [us-east4]:" in screen
+    (written,) = [path for path in (empty / "profiles").iterdir() if not path.stem.endswith(".lock")]
+    assert load.load(written).places[0].cloud == "gcp"
 
 
 # --- a profile for hosts that exist ----------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,26 @@ def test_every_gpu_has_a_profile_for_every_purpose_that_holds_and_keeps_the_rule
         clocks, card = profile.gpu.application_clocks, GPUS[gpu].clocks
         assert clocks == (ApplicationClocks(memory_mhz=card.memory_mhz, graphics_mhz=card.graphics_mhz) if card else "max")
         assert ("pytorch" in lock.frameworks, profile.stack.ffmpeg) == (purpose != "video", purpose == "video")
+
+
+@pytest.mark.parametrize("gpu", [model for model, record in GPUS.items() if record.machine == "x86_64"])
+def test_the_comments_agree_with_the_lock_for_every_gpu_on_every_machine_of_every_cloud(gpu: str) -> None:
+    refreshed()
+    for cloud, regions in machines.sellers(gpu).items():
+        each = {m.offer.instance_type: m for region in regions for m in machines.choose(gpu, [region], cloud=cloud)}
+        for machine, purpose in itertools.product(each.values(), new.PURPOSES):
+            made = new.write(new.Wish("mine", gpu, [machine], purpose, OWNER), TODAY)
+            driver = r"^  driver: '(.+)' # with the (open|proprietary) kernel modules(?:; not a newer branch: driver ([0-9]+))?"
+            says = re.search(driver, made.text, re.MULTILINE)
+            assert says, made.text
+            branch, flavour, newer = says.groups()
+            assert (branch, flavour) == (made.lock.driver.branch, made.lock.driver.flavour), (machine.offer, purpose)
+            assert newer is None or int(newer) > int(branch)
+            assert set(made.profile.stack.profilers) == set(made.lock.profilers)
+            other = re.search(r"^  profilers: .* # (.*) do not all work on", made.text, re.MULTILINE)
+            assert (other is None) == (made.profile.stack.profilers == new.PURPOSES[purpose].profilers[0])
+            cuda = re.search(r"kernels for compute capability ([0-9.]+)$", made.text, re.MULTILINE)
+            assert cuda is None or cuda[1] == made.lock.gpu.compute_capability
 
 
 def test_a_gpu_that_nothing_works_on_is_refused_with_the_reason() -> None:

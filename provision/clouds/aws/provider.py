@@ -1,11 +1,14 @@
 """AWS as far as it is known without contacting it: this module is the `Provider` of AWS."""
 
 import datetime as dt
+import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from provision.clouds import baked
+from provision.clouds.account import setting
 from provision.clouds.aws import bake_permissions, capacity, data, disk_key, identity, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.image_choice import own_of, wanted
@@ -105,6 +108,13 @@ metadata_hosts: tuple[str, ...] = ("169.254.169.254", "fd00:ec2::254")
 where_to_look: str = "`aws ec2 describe-instance-type-offerings`, or ask with `gpuprov catalog refresh --only aws`"
 price_hint: str = "`gpuprov catalog refresh --only prices` asks AWS for its prices"
 place: type[PlaceBase] = AwsPlace
+
+
+def default_region() -> tuple[str, str]:
+    """In the order of https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html."""
+    profile = os.environ.get("AWS_PROFILE") or "default"
+    path = Path(os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config")
+    return setting(("AWS_REGION", "AWS_DEFAULT_REGION"), path, profile if profile == "default" else f"profile {profile}", "region")
 
 
 def parts() -> dict[str, DataPart]:

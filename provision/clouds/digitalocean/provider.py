@@ -89,6 +89,11 @@ price_hint: str = "`gpuprov catalog refresh --only digitalocean` asks DigitalOce
 place: type[PlaceBase] = DigitalOceanPlace
 
 
+def default_region() -> tuple[str, str]:
+    """None is read."""
+    return "", ""
+
+
 def parts() -> dict[str, DataPart]:
     """Sizes with regions and prices, and images."""
     known = data.digitalocean()

@@ -1,11 +1,14 @@
 """GCP as far as it is known without contacting it: this module is the `Provider` of GCP."""
 
 import datetime as dt
+import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from provision.clouds import baked
+from provision.clouds.account import setting
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.gcp import bake_permissions, capacity, data, disk_key, first_boot, identity, requests
@@ -43,6 +46,7 @@ from provision.clouds.terms import (
     Way,
 )
 from provision.errors import UsageError
+from provision.paths import text_of
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
 _SHOWN: Final = 4
@@ -97,6 +101,15 @@ metadata_hosts: tuple[str, ...] = ("169.254.169.254", "metadata.google.internal"
 where_to_look: str = "https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones, or ask with `gpuprov catalog refresh --only gcp`"
 price_hint: str = "`gpuprov catalog refresh --only gcp-prices` asks Google for its prices"
 place: type[PlaceBase] = GcpPlace
+
+
+def default_region() -> tuple[str, str]:
+    """That of gcloud, or the one of its zone: https://cloud.google.com/sdk/docs/properties and /sdk/docs/configurations."""
+    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or "~/.config/gcloud")
+    active = os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or text_of((folder / "active_config").expanduser()).strip() or "default"
+    path = folder / "configurations" / f"config_{active}"
+    region, zone = (setting((f"CLOUDSDK_COMPUTE_{key.upper()}",), path, "compute", key) for key in ("region", "zone"))
+    return region if region[0] else (zone[0].rpartition("-")[0], zone[1])
 
 
 def parts() -> dict[str, DataPart]:
