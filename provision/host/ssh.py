@@ -27,6 +27,7 @@ class Target(Struct):
         config: a file for `ssh -F`; the user's own configuration when None.
         arguments: what ssh is told beside that.
         refused: why ssh is not run at all.
+        meant: the instances of gpuprov whose names are near to this one, as a question; empty where there is none.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Target(Struct):
     config: Path | None = None
     arguments: tuple[str, ...] = ()
     refused: GpuprovError | None = None
+    meant: str = ""
 
     @property
     def is_local(self) -> bool:
@@ -202,7 +204,7 @@ def refusal(target: Target, stderr: str) -> GpuprovError:
             detail=stderr,
         )
     return HostUnreachableError(
-        f"{target.name} cannot be reached: {last}",
+        "; ".join(filter(None, (f"{target.name} cannot be reached: {last}", target.meant))),
         hint="see whether it is running (`gpuprov ls`) and whether port 22 is open to you",
         detail=stderr,
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from provision.errors import UsageError
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
+from provision.nearest import suggested
 from provision.paths import is_private_own, lock_of, private_dir, text_of, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
@@ -65,7 +66,10 @@ class SshHome:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
         if host in {"localhost", "127.0.0.1"}:
             return LOCALHOST
-        return self.target(host) if self.knows(host) else Target(name=host, destination=host)
+        if self.knows(host):
+            return self.target(host)
+        ours = re.findall(rf"(?m)^Host {alias_of('(.+)')}$", text_of(self._hosts))
+        return Target(name=host, destination=host, meant=suggested(host, ours))
 
     def knows(self, name: str) -> bool:
         """Whether there is an entry for the instance."""

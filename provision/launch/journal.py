@@ -22,12 +22,14 @@ import msgspec
 from provision.catalog.records.base import typed
 from provision.clouds.base import NAME, Known, host_name, parsed_deadline
 from provision.errors import NameInvalidError, NameTakenError
+from provision.nearest import meant
 from provision.paths import lock_of, private_dir, text_of, write_whole
 from provision.structs import Struct, asdict, replace
 
 K = TypeVar("K")
 # Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
 VISIBLE_WITHIN = dt.timedelta(minutes=10)
+_FEW = 8  # names that a message can list
 _ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -257,6 +259,15 @@ class Journal:
         """All records, by name."""
         records = map(self.get, names_in(self._folder))
         return [record for record in records if record is not None]
+
+    def known(self, name: str) -> str:
+        """The instances that were launched from here, as words behind a name that is none of them: the nearest, or else all."""
+        names = list(dict.fromkeys(host for record in self.all() for host in (record.name, *record.hosts)))
+        near = meant(name, names)
+        if near:
+            return f"; did you mean {' or '.join(map(repr, near[:_FEW]))}?"
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        return f" (what was: {', '.join(names[:_FEW])}{more})" if names else " (nothing was)"
 
     def log_of(self, name: str) -> Path:
         """The file with every attempt for a name, a line of JSON each."""

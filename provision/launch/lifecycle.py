@@ -66,8 +66,8 @@ def first_regions(pairs: set[Pair]) -> set[Pair]:
     return set(first.values())
 
 
-def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[base.Instance]:
-    """The machines of a launch, or one of them by its own name.
+def machines(ours: Ours, name: str, where: Iterable[Pair], known: str = "") -> list[base.Instance]:
+    """The machines of a launch, or one of them by its own name; where there is none, `known` says which were launched from here.
 
     Raises:
         InstanceNotFoundError: there is none.
@@ -78,7 +78,7 @@ def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[base.Instance
     if not instances and name.rpartition("-")[2].isdigit():
         instances = [instance for instance in ours.look(name.rpartition("-")[0], pairs) if instance.name == name]
     if not instances:
-        msg = f"no instance called {name!r} was found"
+        msg = f"no instance called {name!r} was found{known}"
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` lists all instances")
     return instances
 
@@ -162,7 +162,7 @@ def destroy(
         ours.on_step(f"no answer from {pair[1]}: {problem.message}")
     journal.drop(name)
     if not removed and record is None:
-        msg = f"nothing called {name!r} was found"
+        msg = f"nothing called {name!r} was found; it was not launched from here{journal.known(name)}"
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` lists all instances")
     return removed
 

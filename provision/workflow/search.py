@@ -91,11 +91,12 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
         return Search(ours, places, record)
     places |= everywhere()
     asked = " and ".join(sorted({cloud for cloud, _ in places}))
-    say(f"{name} was not launched from here{session.known(name)}: asking {len(places)} regions of {asked}")
-    return Search(ours, places - _silent(ours, places, say), None)
+    unknown = f"{name} was not launched from here{session.journal.known(name)}"
+    say(f"{unknown}: asking {len(places)} regions of {asked}")
+    return Search(ours, places - _silent(ours, places, say, unknown), None)
 
 
-def _silent(ours: Ours, places: set[tuple[str, str]], say: Say) -> set[tuple[str, str]]:
+def _silent(ours: Ours, places: set[tuple[str, str]], say: Say, unknown: str) -> set[tuple[str, str]]:
     """The regions of the clouds without credentials. One region of each cloud is asked, because to ask all of them takes minutes.
 
     Of a cloud that is set up here and whose login fails, that one region stays: what asks it next ends with its error.
@@ -107,7 +108,9 @@ def _silent(ours: Ours, places: set[tuple[str, str]], say: Say) -> set[tuple[str
     answers = ours.everywhere(first, lambda handle: handle.find())
     without = {pair[0]: answer for pair, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
     if len(without) == len({cloud for cloud, _ in places}):
-        raise next(iter(without.values()))
+        error = next(iter(without.values()))
+        msg = f"{error.message}; {unknown}"
+        raise type(error)(msg, hint=error.hint, detail=error.detail)
     not_set_up = {cloud for cloud, error in without.items() if isinstance(error, NotSetUpError)}
     for cloud in not_set_up:
         say(f"{cloud} is not asked: {without[cloud].message}")
@@ -120,4 +123,5 @@ def launch_machines(session: Session, name: str, *, rehearsal: bool, say: Say) -
     say(f"looking for {name}")
     record = where.record
     pairs = record.regions if record is not None and record.machines else where.places
-    return LaunchMachines(where.ours, machines(where.ours, name, pairs), record.rehearsal if record else rehearsal, record)
+    found = machines(where.ours, name, pairs, "" if record else f"; it was not launched from here{session.journal.known(name)}")
+    return LaunchMachines(where.ours, found, record.rehearsal if record else rehearsal, record)

@@ -12,7 +12,6 @@ from provision import clouds, paths
 from provision.catalog import read
 from provision.errors import InstanceNotFoundError, RehearsalFailedError, UsageError
 from provision.launch.journal import Journal, Record, check_name
-from provision.nearest import meant
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock, recorded
 from provision.profile.model import Profile
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from provision.launch.audit import AuditLog
     from provision.launch.regions import Connect
 
-_FEW: Final = 8  # names that a message can list
 _VENVS: Final = "/opt/gpuprov/venvs"
 _FRAMEWORKS: Final = ("pytorch", "tensorflow", "jax", "opencv")
 
@@ -144,17 +142,8 @@ class Session(Struct):
         """
         record = self.journal.of(name)
         if record is None:
-            raise _not_ours(name, self.known(name), "list the instances with `gpuprov ls`, or launch one with `gpuprov up --name …`")
+            raise self._not_ours(name, "list the instances with `gpuprov ls`, or launch one with `gpuprov up --name …`")
         return record
-
-    def known(self, name: str) -> str:
-        """The instances that were launched from here, as words behind a name that is none of them: the nearest, or else all."""
-        names = list(dict.fromkeys(host for record in self.journal.all() for host in (record.name, *record.hosts)))
-        near = meant(name, names)
-        if near:
-            return f"; did you mean {' or '.join(map(repr, near[:_FEW]))}?"
-        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-        return f" (what was: {', '.join(names[:_FEW])}{more})" if names else " (nothing was)"
 
     def only_instance(self) -> str:
         """The name of the one machine that was launched from here.
@@ -180,7 +169,7 @@ class Session(Struct):
             InstanceNotFoundError: none of that name was launched from here.
         """
         if not self.ssh.knows(name):
-            raise _not_ours(name, self.known(name), "list the instances with `gpuprov ls`")
+            raise self._not_ours(name, "list the instances with `gpuprov ls`")
         return self.ssh.target(name)
 
     def environments(self, host: str) -> list[str]:
@@ -243,17 +232,18 @@ class Session(Struct):
             return load.load(load.find(name))
         record = self._record_of(host)
         if record is None:
-            msg = "it is not known which profile should hold"
-            raise InstanceNotFoundError(msg, hint="name one with --profile; only instances that were launched from here have their own")
+            if host is None:
+                msg = "it is not known which profile should match"
+                raise InstanceNotFoundError(msg, hint="name one with --profile")
+            raise self._not_ours(host, "`gpuprov ls` lists the instances; any other host needs --profile")
         return recorded(Profile, record.profile, record.name)
+
+    def _not_ours(self, name: str, hint: str) -> InstanceNotFoundError:
+        msg = f"no instance called {name!a} was launched from here{self.journal.known(name)}"
+        return InstanceNotFoundError(msg, hint=hint)
 
     def _record_of(self, host: str | None) -> Record | None:
         return self.journal.of(host) if host and self.ssh.knows(host) else None
-
-
-def _not_ours(name: str, known: str, hint: str) -> InstanceNotFoundError:
-    msg = f"no instance called {name!a} was launched from here{known}"
-    return InstanceNotFoundError(msg, hint=hint)
 
 
 def today() -> dt.date:

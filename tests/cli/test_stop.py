@@ -15,6 +15,7 @@ import yaml
 
 from provision import clouds, paths
 from provision.errors import CredentialsMissingError
+from provision.host.sshconfig import SshHome
 from provision.launch.journal import Machine, Pending, Record
 from provision.profile import load
 from provision.rehearsal import control
@@ -160,13 +161,35 @@ def test_without_credentials_one_region_of_each_cloud_is_asked(call: Call, monke
     monkeypatch.setattr(clouds, "connect", connect)
     code, _, err = call("stop", "nosuch")
     assert (code, sorted(asked)) == (4, ["aws", "digitalocean", "gcp"])
-    assert err.index("nosuch was not launched from here (nothing was)") < err.index("error[credentials-missing]: no credentials for aws")
+    said = "nosuch was not launched from here (nothing was)"
+    assert f"error[credentials-missing]: no credentials for aws; {said}\n" in err
+    assert err.index(said) < err.index("error[")
 
 
 def test_a_misspelt_name_gets_the_nearest_one(call: Call) -> None:
     Session.open().journal.put(replace(recorded(), name="t4-train", machines=()))
-    code, _, err = call("ssh", "t4-trian")
-    assert (code, "no instance called 't4-trian' was launched from here; did you mean 't4-train'?" in err) == (2, True), err
+    for command in ("ssh", "verify", "apply"):
+        code, _, err = call(command, "t4-trian")
+        assert (code, "no instance called 't4-trian' was launched from here; did you mean 't4-train'?" in err) == (2, True), err
+
+
+def test_a_misspelt_name_that_ssh_cannot_reach_gets_the_nearest_one_as_well(call: Call) -> None:
+    SshHome(Session.open().state / "ssh").add("t4-train", address="10.0.0.7", login="ubuntu", keys=())
+    asked = "; did you mean t4-train?"
+    code, out, _ = call("monitor", "t4-trian.invalid", "t4-trian", "--once")
+    assert (code, out.count(asked)) == (3, 1), out
+    code, _, err = call("verify", "t4-trian", "--profile", "t4-train")
+    assert (code, f"{asked}\nhint: " in err) == (3, True), err
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_misspelt_name_gets_the_nearest_one_where_the_clouds_have_nothing_of_it(call: Call) -> None:
+    Session.open().journal.put(replace(recorded(), name="t4-train", machines=()))
+    words = "it was not launched from here; did you mean 't4-train'?"
+    code, _, err = call("down", "t4-trian", "--yes", "--rehearse")
+    assert (code, f"error[instance-not-found]: nothing called 't4-trian' was found; {words}" in err) == (2, True), err
+    code, _, err = call("stop", "t4-trian", "--rehearse")
+    assert (code, f"error[instance-not-found]: no instance called 't4-trian' was found; {words}" in err) == (2, True), err
 
 
 @pytest.mark.parametrize(

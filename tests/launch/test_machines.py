@@ -277,7 +277,7 @@ def test_nobody_is_asked_to_agree_to_nothing(memory: Memory, journal: Journal) -
 def test_what_is_nowhere_was_not_found(memory: Memory, journal: Journal) -> None:
     with pytest.raises(InstanceNotFoundError) as caught:
         destroyed(memory, journal, [HERE])
-    assert caught.value.message == "nothing called 'train' was found"
+    assert caught.value.message == "nothing called 'train' was found; it was not launched from here (nothing was)"
     assert caught.value.hint == "`gpuprov ls` lists all instances"
     memory[HERE].left = [thing()]
     assert destroyed(memory, journal, [HERE]) == ["volume volume-train in us-east-1"]
