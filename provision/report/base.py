@@ -2,15 +2,18 @@
 
 import datetime as dt
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from provision.structs import replace
 from provision.verify.finding import OUTCOMES, Outcome, Report
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 LONGEST: Final = 400
+LONGEST_NAME: Final = 40
 _NARROWEST: Final = 30
 _COMMAND: Final = re.compile(r"`[^`]+`")
 _NO_BREAK: Final = "\0"  # which no text has that `inert` passed
@@ -36,6 +39,19 @@ def spans(text: str, longest: int = LONGEST) -> Iterator[tuple[bool, str]]:
     for index, part in enumerate(parts):
         if part:
             yield bool(index % 2), part
+
+
+def quoted(report: Report) -> str:
+    """The host of a report, to be pasted into a shell."""
+    return shlex.quote(inert(report.host, LONGEST_NAME))
+
+
+def pasteable(report: Report) -> Report:
+    """The report with hints whose commands name the host that was observed; of a file nobody knows the host."""
+    if report.elapsed_s is None:
+        return report
+    named = (each._replace(hint=re.sub(r"\bHOST\b", lambda _: quoted(report), each.hint)) for each in report.findings)
+    return replace(report, findings=tuple(named))
 
 
 def counted(number: int, noun: str) -> str:

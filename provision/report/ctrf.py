@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from provision import __version__
-from provision.report.base import inert, observed_at
+from provision.report.base import inert, observed_at, pasteable
 from provision.verify.finding import Finding, Outcome, Report, exit_code, fails, summary
 
 # `rawStatus` carries our own outcome. Unknown is not a pass, and it was not seen to fail.
@@ -28,7 +28,7 @@ def render(*reports: Report, strict: bool = False) -> str:
         "results": {
             "tool": {"name": "gpuprov", "version": __version__},
             "summary": _summary(reports, strict=strict),
-            "tests": [_test(finding, report, strict=strict) for report in reports for finding in report.findings],
+            "tests": [_test(finding, report, strict=strict) for report in map(pasteable, reports) for finding in report.findings],
             "extra": {
                 "exit_code": exit_code(reports, strict=strict),
                 "outcomes": summary(reports),

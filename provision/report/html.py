@@ -13,7 +13,7 @@ from typing import Final
 from jinja2 import Template
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
-from provision.report.base import EXPLAINED, GLYPHS, TEMPLATES, inert, observed_at, spans
+from provision.report.base import EXPLAINED, GLYPHS, TEMPLATES, inert, observed_at, pasteable, spans
 from provision.report.chart import CHART_HEIGHT, CHART_WIDTH, PLANE, Chart
 from provision.report.template import environment
 from provision.structs import Struct
@@ -40,6 +40,8 @@ class _Issue(Struct):
 def render(*reports: Report, strict: bool = False, charts: Sequence[Chart] = ()) -> str:
     """One self-contained page; `charts` are the rooflines of the cards that were measured under load, of `chart.charts`."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    if len(reports) == 1:  # of several, equal findings stand together
+        reports = (pasteable(reports[0]),)
     issues, counts = list(_issues(reports)), summary(reports)
     return _template().render(
         reports=reports,

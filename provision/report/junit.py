@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET  # written here, never read: nothing of theirs is parsed
 
-from provision.report.base import inert, observed_at
+from provision.report.base import inert, observed_at, pasteable
 from provision.verify.finding import Finding, Outcome, Report, fails, summary
 
 
@@ -15,7 +15,7 @@ def render(*reports: Report, strict: bool = False) -> str:
     counts = _counts(summary(reports), strict=strict)
     del counts["skipped"]  # which Jenkins's schema has for a suite alone
     root = ET.Element("testsuites", {"name": "gpuprov", **counts})
-    root.extend(_suite(report, strict=strict) for report in reports)
+    root.extend(_suite(report, strict=strict) for report in map(pasteable, reports))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
 

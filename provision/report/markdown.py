@@ -6,7 +6,7 @@ from typing import Final
 
 from jinja2 import Template
 
-from provision.report.base import EXPLAINED, GLYPHS, TEMPLATES, inert, spans, tally, uneven_checks
+from provision.report.base import EXPLAINED, GLYPHS, TEMPLATES, inert, pasteable, spans, tally, uneven_checks
 from provision.report.template import environment
 from provision.verify.finding import Report, summary
 
@@ -19,7 +19,7 @@ _CELL_WIDTH: Final = 120
 
 def render(*reports: Report, strict: bool = False) -> str:
     """Of several hosts first the checks that some of them do not pass; then each host: its notes, a table, and what does not pass."""
-    text = _template().render(reports=reports, strict=strict, summary=summary(reports), uneven=uneven_checks(reports))
+    text = _template().render(reports=[*map(pasteable, reports)], strict=strict, summary=summary(reports), uneven=uneven_checks(reports))
     return text.rstrip("\n")
 
 

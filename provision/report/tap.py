@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from provision.errors import EXIT_OK
-from provision.report.base import EXPLAINED, inert
+from provision.report.base import EXPLAINED, inert, pasteable
 from provision.verify.finding import Finding, Report, fails
 
 
@@ -16,12 +16,12 @@ def render(*reports: Report, strict: bool = False) -> str:
     """
     lines = ["TAP version 13"]
     if len(reports) == 1:
-        lines += _points(reports[0], strict=strict)
+        lines += _points(pasteable(reports[0]), strict=strict)
     else:
         lines.append(f"1..{len(reports)}")
         for number, report in enumerate(reports, 1):
             lines.append(f"# Subtest: {_escaped(report.host)}")
-            lines += [f"    {line}" for line in _points(report, strict=strict)]
+            lines += [f"    {line}" for line in _points(pasteable(report), strict=strict)]
             lines.append(f"{'ok' if report.exit_code(strict=strict) == EXIT_OK else 'not ok'} {number} - {_escaped(report.host)}")
     return "\n".join(lines)
 

@@ -62,8 +62,10 @@ def judge(
     gpu_missing = _gpu_missing(facts)
     made, omitted = _chosen(selection, tier, split=bool(profile.gpu.mig))
     findings = [told or _judge_one(check, facts, profile, gpu_missing=gpu_missing) for check, told in made]
-    # In several notes, because some formats cut a long line and every omitted check must be named.
-    notes = [f"not checked, by --only or --skip: {ids}" for ids in textwrap.wrap(", ".join(omitted), _NOTE_WIDTH, break_on_hyphens=False)]
+    # Those that were made are named where they are fewer; in several notes, because some formats cut a long line.
+    few = [check.id for check, _ in made] if selection.only and len(made) < len(omitted) else []
+    lead = f"not checked, by --only or --skip: {f'the {len(omitted)} others than ' if few else ''}"
+    notes = [f"{lead}{ids}" for ids in textwrap.wrap(", ".join(few or omitted), _NOTE_WIDTH, break_on_hyphens=False)]
     if without_gpu:
         findings = [_excuse(finding) for finding in findings]
         excused = sum(finding.excuse == "without-gpu" for finding in findings)

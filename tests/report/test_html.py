@@ -171,7 +171,7 @@ def test_each_finding_unfolds_and_what_does_not_pass_is_unfolded() -> None:
         "warn": True,
         "waived": False,
     }
-    for words in ("expected fail", "observed fail", "do gpuprov apply HOST --role fail now", ONE.notes[0]):
+    for words in ("expected fail", "observed fail", "do gpuprov apply host-a --role fail now", ONE.notes[0]):
         assert words in page.text
 
 

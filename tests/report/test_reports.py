@@ -32,6 +32,11 @@ def test_a_format_is_a_pure_function_whose_result_is_plain_text_of_whole_lines(n
 
 
 @pytest.mark.parametrize("name", [name for name in reports.FORMATS if name != "json"])
+def test_a_hint_for_people_names_the_host_where_it_is_known(name: str) -> None:
+    assert "HOST" not in reports.render(name, [ONE])
+
+
+@pytest.mark.parametrize("name", [name for name in reports.FORMATS if name != "json"])
 def test_a_host_that_floods_cannot_flood_the_reader(name: str) -> None:
     assert len(reports.render(name, CASES["hostile"])) < 250_000
     assert "x" * 2_001 not in reports.render(name, CASES["hostile"])
