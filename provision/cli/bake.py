@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from provision.cli import echo, options, tables
+from provision.cli import options, tables
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS
 from provision.clouds.baked import BakedImage
@@ -118,15 +118,15 @@ def make_command(**given: Any) -> None:
 @options.as_json
 @click.pass_context
 def list_command(ctx: click.Context, *, rehearse: bool, as_json: bool) -> None:
-    """List the images, in all regions where there could be one. The exit code is 3 when a region did not answer."""
+    """List the images, in all regions where there could be one. The exit code is 3 when a cloud or region that you use did not answer."""
     with narration() as narrator:
         found = baked_images.find(Session.open(), rehearsal=rehearse, say=narrator.say)
     data = {"images": [asdict(row) for row in found.rows], "problems": list(found.problems)}
     lines = [tables.table(["IMAGE", "LINE", "CLOUD", "REGION", "STATE", "MADE", "GB", "BASE", "DIGEST"], [_row(r) for r in found.rows])]
-    options.show(data, *(lines if found.rows else ["there is no image"]), as_json=as_json)
-    for problem in found.problems:
-        echo(f"not asked: {problem}", err=True)
-    ctx.exit(EXIT_UNKNOWN if found.problems else EXIT_OK)
+    none = options.none_of("images", found.problems, unknown=found.unknown)
+    options.show(data, *(lines if found.rows else [none]), as_json=as_json)
+    options.show_gaps(() if as_json else found.problems)
+    ctx.exit(EXIT_UNKNOWN if found.unknown else EXIT_OK)
 
 
 def _row(row: BakedImage) -> list[str]:

@@ -51,9 +51,11 @@ def command(ctx: click.Context, *, by: str, rehearse: bool, tags: dict[str, str]
         echo(tables.table(titles, shown, width=width))
         for each in result.sums if len(result.sums) > 1 else ():
             echo(f"{inert(each.of) or f'no {by.removeprefix(OF_TAG)}'}: {_words(each)}")
-    echo(f"in all: {_words(result.total)}")
-    for problem in result.problems:
-        echo(f"not asked: {problem}", err=True)
+    if found.unknown:
+        echo(f"in all: not known{f'; of those that were found: {_words(result.total)}' if result.rows else ''}")
+    else:
+        echo(f"in all: {_words(result.total)}")
+    options.show_gaps(result.problems)
     ctx.exit(EXIT_UNKNOWN if found.unknown else EXIT_OK)
 
 

@@ -37,12 +37,11 @@ def command(ctx: click.Context, *, rehearse: bool, wide: bool, tags: dict[str, s
     if as_json:
         options.print_json(asdict(result))
         ctx.exit(EXIT_UNKNOWN if result.unknown else EXIT_OK)
-    echo(_table(result.rows, wide=wide) if result.rows else "no instances")
+    echo(_table(result.rows, wide=wide) if result.rows else options.none_of("instances", result.problems, unknown=result.unknown))
     for row in result.rows:
         for notice in row.notices:
             echo(f"{inert(row.name)}: {inert(notice)}")
-    for problem in result.problems:
-        echo(f"not asked: {problem}", err=True)
+    options.show_gaps(result.problems)
     ctx.exit(EXIT_UNKNOWN if result.unknown else EXIT_OK)
 
 

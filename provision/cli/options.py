@@ -254,6 +254,17 @@ def to_json(data: Any) -> str:
     return inert(json.dumps(data, indent=2, ensure_ascii=False, default=str))
 
 
+def none_of(things: str, problems: Sequence[str], *, unknown: bool) -> str:
+    """What is said where no such things were found: nothing that was not asked is none."""
+    return f"whether there are {things} is not known" if unknown else f"no {things}{' where a cloud answered' if problems else ''}"
+
+
+def show_gaps(problems: Sequence[str]) -> None:
+    """Say what was not asked, on standard output: without it the answer says too much."""
+    for problem in problems:
+        echo(f"not asked: {problem}")
+
+
 def write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     try:

@@ -49,9 +49,8 @@ def command(ctx: click.Context, *, rehearse: bool, all_owners: bool, dry_run: bo
         options.print_json({"left": data, "removed": phrases, "problems": list(leftovers.problems)})
         ctx.exit(EXIT_UNKNOWN if unknown else EXIT_OK)
     if not items:
-        echo("nothing is left over where a cloud answered" if leftovers.problems else "nothing is left over")
+        echo(options.none_of("leftovers", list(leftovers.problems), unknown=unknown))
     for phrase in phrases:
         echo(f"removed {phrase}")
-    for problem in leftovers.problems:
-        echo(f"not asked: {problem}", err=True)
+    options.show_gaps(list(leftovers.problems))
     ctx.exit(EXIT_UNKNOWN if unknown else EXIT_OK)

@@ -17,7 +17,7 @@ from provision.errors import (
     UsageError,
 )
 from provision.launch.journal import Journal, Record
-from provision.launch.ours import Ours, Pair, oldest_first
+from provision.launch.ours import Ours, Pair, oldest_first, unanswered
 from provision.launch.regions import everywhere
 
 T = TypeVar("T")
@@ -48,14 +48,9 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict
     without = {p[0] for p, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
     complete = {p[0] for p in answers if ours.handle(p).spans == "project"}
     answers |= ours.everywhere({p for p in pairs if p[0] not in without | complete and p not in answers}, ask)
-    instances: list[base.Instance] = []
-    for (cloud, region), answer in answers.items():
-        if cloud in without and isinstance(answer, CloudError):
-            problems[f"{cloud}: {answer.message}"] = cloud if isinstance(answer, base.NotSetUpError) else ""
-        elif isinstance(answer, CloudError):
-            problems[f"{region}: {answer.message}"] = ""
-        else:
-            instances += answer
+    for phrase, (pair, *_) in unanswered(answers).items():
+        problems[phrase] = pair[0] if isinstance(answers[pair], base.NotSetUpError) else ""
+    instances = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]
     return oldest_first(instances), notices, problems
 
 

@@ -14,6 +14,7 @@ from provision.structs import MutableStruct, field
 
 T = TypeVar("T")
 _LISTED: Final = 20
+_NAMED: Final = 3  # regions that a phrase names
 Pair = tuple[str, str]
 
 
@@ -121,6 +122,21 @@ class Ours(MutableStruct):
         for answer in self.everywhere(where, one).values():
             if isinstance(answer, CloudError):
                 raise answer
+
+
+def unanswered(answers: Mapping[Pair, object]) -> dict[str, list[Pair]]:
+    """A phrase for each kind of error with which regions of one cloud did not answer → these regions."""
+    kinds: dict[tuple[str, type[CloudError]], dict[Pair, CloudError]] = {}
+    for pair, answer in answers.items():
+        if isinstance(answer, CloudError):
+            kinds.setdefault((pair[0], type(answer)), {})[pair] = answer
+    phrases = {}
+    for (cloud, _), errors in kinds.items():
+        named = [region for _, region in errors]
+        where = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more regions of {cloud}" if len(named) > _NAMED else "")
+        whole = len(named) == sum(each == cloud for each, _ in answers)
+        phrases[f"{cloud if whole else where}: {next(iter(errors.values())).message}"] = list(errors)
+    return phrases
 
 
 def oldest_first(instances: Iterable[base.Instance]) -> list[base.Instance]:

@@ -7,7 +7,7 @@ from provision.clouds import base
 from provision.errors import CloudError
 from provision.launch.journal import Record
 from provision.launch.lifecycle import is_gone, remove, things
-from provision.launch.ours import Ours, Pair
+from provision.launch.ours import Ours, Pair, unanswered
 from provision.structs import Struct
 
 
@@ -22,7 +22,7 @@ class Leftover(Struct):
 
 def leftovers(
     ours: Ours,
-    where: Iterable[Pair],
+    where: Collection[Pair],
     *,
     owners: Collection[str] | None,
     busy: Collection[str],
@@ -61,14 +61,14 @@ def leftovers(
     late = {record.launch_id for record in records if record.launch_id in suspects and not is_gone(ours, record, "instance")}
     items = [item for item in items if item.thing.launch_id not in late]
     items.sort(key=lambda item: (item.thing.group, item.region, item.thing.kind))
-    unheard = problems | silent
-    hiding = ours.hiding({**everything, **unheard}, {pair for record in records for pair in record.regions})
+    heard = {**dict.fromkeys(ours.once(where)), **problems, **silent}
+    hiding = ours.hiding(heard, {pair for record in records for pair in record.regions})
     unread = {
         f"{i.region}: the deadline of {i.name} ({i.id}) cannot be read, so nothing of it is swept": False
         for i in machines
         if "deadline" in i.odd and (owners is None or i.owner in owners)
     }
-    return items, {f"{pair[1]}: {error.message}": pair in hiding for pair, error in unheard.items()} | unread
+    return items, {phrase: not hiding.keys().isdisjoint(pairs) for phrase, pairs in unanswered(heard).items()} | unread
 
 
 def _over(deadline: str, now: dt.datetime) -> bool:

@@ -8,7 +8,7 @@ from provision.clouds.base import Cloud
 from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError
 from provision.launch.baked import bakery_of
 from provision.launch.lifecycle import first_regions
-from provision.launch.ours import Ours
+from provision.launch.ours import Ours, unanswered
 from provision.launch.regions import everywhere
 from provision.structs import Struct
 from provision.workflow.search import regions
@@ -16,10 +16,11 @@ from provision.workflow.session import Say, Session
 
 
 class ImageInventory(Struct):
-    """The images that were found, and what could not be asked."""
+    """The images that were found, what could not be asked, and whether images of ours may be there unseen."""
 
     rows: tuple[BakedImage, ...]
     problems: tuple[str, ...]
+    unknown: bool
 
 
 def find(session: Session, *, rehearsal: bool, say: Say) -> ImageInventory:
@@ -33,8 +34,8 @@ def find(session: Session, *, rehearsal: bool, say: Say) -> ImageInventory:
     mute = {cloud for (cloud, _), answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
     answers |= ours.everywhere({pair for pair in able - first if pair[0] not in mute}, _of)
     rows = {(row.cloud, row.id): row for answer in answers.values() if not isinstance(answer, CloudError) for row in answer}
-    problems = [f"{cloud} {region}: {answer.message}" for (cloud, region), answer in answers.items() if isinstance(answer, CloudError)]
-    return ImageInventory(tuple(sorted(rows.values(), key=lambda row: (row.line, row.made_at))), tuple(dict.fromkeys(problems)))
+    shown = tuple(sorted(rows.values(), key=lambda row: (row.line, row.made_at)))
+    return ImageInventory(shown, tuple(unanswered(answers)), bool(ours.hiding(answers)))
 
 
 def _of(handle: Cloud) -> list[BakedImage]:

@@ -27,12 +27,13 @@ class CostSum(Struct):
 
 
 class CostReport(Struct):
-    """Machines, their sums by owner or another key, the sum of all, and what could not be asked."""
+    """Machines, their sums by owner or another key, the sum of all, what could not be asked, and whether the sum is known all the same."""
 
     rows: tuple[InventoryRow, ...]
     sums: tuple[CostSum, ...]
     total: CostSum
     problems: tuple[str, ...]
+    unknown: bool = False
 
 
 def report(found: Inventory, *, by: str, rehearsal: bool) -> CostReport:
@@ -46,7 +47,7 @@ def report(found: Inventory, *, by: str, rehearsal: bool) -> CostReport:
     rows = tuple(row for row in found.rows if rehearsal or not row.rehearsal)
     keys = sorted({_key(row, by) for row in rows})
     sums = tuple(_sum(key, [row for row in rows if _key(row, by) == key]) for key in keys)
-    return CostReport(rows, sums, _sum("", rows), found.problems)
+    return CostReport(rows, sums, _sum("", rows), found.problems, found.unknown)
 
 
 def _key(row: InventoryRow, by: str) -> str:

@@ -26,6 +26,15 @@ def test_not_asked_is_not_none() -> None:
     assert [gpuprov(*words).returncode for words in (["ls"], ["ls", "--json"], ["cost"], ["cost", "--json"])] == [3, 3, 3, 3]
 
 
+@pytest.mark.parametrize(("words", "things"), [(("ls",), "instances"), (("sweep", "-n"), "leftovers"), (("bake", "list"), "images")])
+def test_what_was_not_asked_is_said_where_the_answer_is_and_is_no_none(call: Call, words: tuple[str, ...], things: str) -> None:
+    code, out, _ = call(*words)
+    first, *gaps = out.splitlines()
+    assert (code, first) == (3, f"whether there are {things} is not known")
+    assert "not asked: aws: no AWS credentials were found" in gaps
+    assert len(gaps) == len({gap.split(": ")[1] for gap in gaps})  # one line for each cloud
+
+
 def test_ls_says_zone_market_age_owner_and_what_it_has_cost(call: Call, cloud: Rehearsal) -> None:
     launch(call)
     (row,) = rows(call)
@@ -157,8 +166,8 @@ def shows_both(call: Call, odd: str, field: str) -> None:
     assert (found[odd]["deadline"] == "?") == (field == "deadline")
     code, _, err = call("cost", "--rehearse")
     assert code == 0, err
-    code, _, err = call("sweep", "--rehearse", "--dry-run", "--all-owners")
-    assert (code, f"({odd}) cannot be read, so nothing of it is swept" in err) == (0, field == "deadline"), err
+    code, out, err = call("sweep", "--rehearse", "--dry-run", "--all-owners")
+    assert (code, f"({odd}) cannot be read, so nothing of it is swept" in out) == (0, field == "deadline"), err
 
 
 def test_odd_metadata_hides_no_machine_and_is_named(call: Call, cloud: Rehearsal, tmp_path: Path) -> None:

@@ -180,6 +180,17 @@ def test_a_survey_says_what_did_not_answer(memory: Memory) -> None:
     assert sorted(problems) == ["eu-west-1: no answer", "us-east-1: notices: quiet"]
 
 
+def test_many_regions_without_an_answer_are_one_line_for_each_cloud_and_kind_of_error(memory: Memory) -> None:
+    pairs = [("aws", f"us-east-{number}") for number in range(1, 9)]
+    for cloud, region in pairs[1:]:
+        memory[cloud, region].fails["find"] = CloudUnreachableError(f"no answer in {region}", hint="x")
+    assert list(lifecycle.survey(memory.ours(), pairs)[2]) == [
+        "us-east-2, us-east-3, us-east-4 and 4 more regions of aws: no answer in us-east-2"
+    ]
+    memory[pairs[0]].fails["find"] = CloudUnreachableError("no answer in us-east-1", hint="x")
+    assert list(lifecycle.survey(memory.ours(), pairs)[2]) == ["aws: no answer in us-east-1"]
+
+
 @pytest.mark.parametrize("error", [NO_LOGIN, CredentialsExpiredError("expired", hint="x")])
 def test_a_cloud_without_credentials_is_asked_in_one_region_that_is_always_enabled(memory: Memory, error: CloudUnreachableError) -> None:
     """The search for credentials takes seconds in each region."""

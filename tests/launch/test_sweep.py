@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
+from provision.clouds.base import NotSetUpError
 from provision.errors import CloudUnreachableError
 from provision.launch.journal import Machine, Record
 from provision.launch.sweep import Leftover, clear_away, leftovers
@@ -111,6 +112,11 @@ def test_a_region_that_does_not_answer_is_said_and_the_others_are_swept(memory: 
     left, problems = leftovers(memory.ours(), [HERE, THERE], owners=None, busy=(), now=NOW)
     assert [item.thing.id for item in left] == ["volume-gone"]
     assert problems == {"eu-west-1: no answer": True}
+
+
+def test_a_cloud_that_is_not_set_up_hides_nothing_where_another_one_answers_that_nothing_is_left(memory: Memory) -> None:
+    memory["gcp", "us-central1"].fails["things"] = NotSetUpError("no login", hint="x")
+    assert leftovers(memory.ours(), [HERE, ("gcp", "us-central1")], owners=None, busy=(), now=NOW) == ([], {"gcp: no login": False})
 
 
 def test_machines_that_cannot_be_read_are_left_alone_and_it_is_said(memory: Memory) -> None:
