@@ -29,7 +29,7 @@ class Narrator:
     def __init__(self) -> None:
         self._terminal = _terminal()
         self._line: Live | None = None
-        self._started = time.monotonic()
+        self._started = self._began = time.monotonic()
         self._last = ""
         self._task = ("", "")
         self._whole: ExpectedTime | None = None
@@ -43,7 +43,7 @@ class Narrator:
             return
         if self._terminal:
             self._finish()
-            self._last, self._task = step, ("", "")
+            self._last, self._task, self._began = step, ("", ""), time.monotonic()
             self._line = self._terminal.show(self._render, times_per_s=8)
         else:
             self._print(step)
@@ -141,7 +141,7 @@ class Narrator:
         if self._line:
             self._line.stop()
             self._line = None
-            self._print(self._last)
+            self._print(f"{self._last} ({time.monotonic() - self._began:.1f} s)")
 
     def end(self) -> None:
         """Leave the terminal as it was."""

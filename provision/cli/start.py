@@ -27,7 +27,8 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
     ):
         result = power.start(session, host, rehearsal=rehearse, say=narrator.say)
         ending.results = {"machines": [instance.id for instance in result.instances]}
-    lines = [f"started {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
+    verbs = {True: "started", False: "running before:"}
+    lines = [f"{verbs[i.id in result.were_off]} {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
     if result.empty_disk:
         lines.append(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")
     data = {"name": host, "started": [asdict(i) for i in result.instances], "empty_disk": result.empty_disk}

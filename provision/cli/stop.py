@@ -38,6 +38,7 @@ def command(*, host: str, at_full_price: bool, rehearse: bool, yes: bool, as_jso
 
         instances = power.stop(session, host, rehearsal=rehearse, say=narrator.say, confirm=confirm, at_full_price=at_full_price)
         ending.results = {"machines": [instance.id for instance in instances]}
-    lines = [f"stopped {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}" for i in instances]
+    verbs = [(i, "stopped before:" if i.state in power.OFF else "stopped") for i in instances]
+    lines = [f"{verb} {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}" for i, verb in verbs]
     data = {"name": host, "stopped": [i.id for i in instances], "emptied": [asdict(disk) for disk in lost]}
     options.show(data, *(lines or ["nothing was stopped"]), as_json=as_json)

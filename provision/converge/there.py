@@ -211,8 +211,8 @@ class _Conversation(MutableStruct):
             case {"waiting": _}:
                 self.say("waiting for another run on the host")
             case {"attached": str(name)} | {"started": str(name)}:
-                if "attached" in words and not self.started:
-                    self.say("attached to a run that goes on there")
+                if not self.started:
+                    self.say("attached to a run that goes on there" if "attached" in words else "the host runs the roles")
                 self.lines = self.lines if name == self.started else 0
                 self.started = name
             case {"cannot": str(what)}:

@@ -75,7 +75,8 @@ def gaps(folder: Path, *, hosts: bool) -> list[Gap]:
     if not hosts:
         return lacks
     missing = [tool for tool in _TOOLS if not shutil.which(tool, path=search_path())]
-    lacks += [Gap(f"{tool} is missing", f"apt-get install {_TOOLS[tool]}") for tool in missing]
+    install = f"apt-get install {' '.join(sorted({_TOOLS[tool] for tool in missing}))}"
+    lacks += [Gap(f"programs are missing: {', '.join(missing)}", install)] if missing else []
     if "apt-get" not in missing and not rootfs.distribution()[1]:
         lacks.append(Gap("apt has no package lists of Debian or Ubuntu, from which hosts are made", "apt-get update"))
     if os.geteuid() != 0:

@@ -26,7 +26,7 @@ from provision.workflow.session import Say, Session
 _READY_S: Final = 600.0
 _KEYS_S: Final = 600.0
 _USED_S: Final = 15.0
-_OFF: Final = {"stopped", "stopping"}
+OFF: Final = {"stopped", "stopping"}
 # The timer of the first boot (clouds/userdata.py); there is none where the cloud itself holds the deadline.
 _TIMER: Final = "/etc/systemd/system/gpuprov-deadline.timer"
 
@@ -50,6 +50,7 @@ class StartedMachines(Struct):
     """The machines after a start; `empty_disk` is where the data disk of one that was off is mounted, if it is inside the machine."""
 
     instances: list[Instance]
+    were_off: frozenset[str]
     empty_disk: str
 
 
@@ -67,7 +68,7 @@ class EmptiedDisk(Struct):
 
 def emptied(session: Session, launch: LaunchMachines) -> list[EmptiedDisk]:
     """What a stop of a launch would empty, by its profile and the types of its machines."""
-    disks = (_inside(launch, instance) for instance in launch.instances if instance.state not in _OFF)
+    disks = (_inside(launch, instance) for instance in launch.instances if instance.state not in OFF)
     return at_once(lambda disk: _observed(session, disk), [disk for disk in disks if disk])
 
 
@@ -123,7 +124,7 @@ def stop(
 def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedMachines:
     """Power a launch's machines on and wait until they let us in. Their addresses may have changed, their host keys may not."""
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
-    empty = _mount_inside(launch) if any(instance.state in _OFF for instance in launch.instances) else ""
+    were_off = frozenset(instance.id for instance in launch.instances if instance.state in OFF)
     with session.journal.hold(launch.group):
         say(f"starting {', '.join(i.id for i in launch.instances)}")
         with explained(launch.ours.connect, launch.instances):
@@ -131,7 +132,7 @@ def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedM
         for instance in instances:
             with explained(launch.ours.connect, [instance]):
                 _reach(session, launch, instance, actual(launch.network(instance), rehearsal=launch.rehearsal), say)
-    return StartedMachines(instances, empty)
+    return StartedMachines(instances, were_off, _mount_inside(launch) if were_off else "")
 
 
 def _reach(session: Session, launch: LaunchMachines, instance: Instance, network: Network, say: Say) -> None:

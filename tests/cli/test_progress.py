@@ -1,8 +1,11 @@
 """What a command says where nobody watches a terminal."""
 
+import os
 import re
 import subprocess
 import sys
+
+from tests.cli.terminal import Terminal
 
 SAYS = """\
 import sys
@@ -20,6 +23,21 @@ def test_without_a_terminal_each_step_is_a_line_and_rich_is_not_loaded() -> None
     done = subprocess.run([sys.executable, "-c", SAYS], check=True, capture_output=True, text=True)
     assert re.sub(r"(?m)^ *[0-9.]+ s  ", "", done.stderr).splitlines() == ["looking", "asking", "m-1: storage: Mount"]
     assert done.stdout == "False\n"
+
+
+STEPS = """\
+from provision.cli.progress import narration
+with narration() as narrator:
+    narrator.say("looking")
+    narrator.say("asking")
+"""
+
+
+def test_on_a_terminal_a_step_that_is_done_has_the_time_since_the_start_and_its_own() -> None:
+    with Terminal.running([sys.executable, "-c", STEPS], dict(os.environ), columns=80, lines=24) as terminal:
+        terminal.ended()
+        for step in ("looking", "asking"):
+            assert re.search(rf" [0-9.]+ s  {step} \([0-9.]+ s\)", terminal.sent), terminal.sent
 
 
 MANY = """\

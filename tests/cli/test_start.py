@@ -29,8 +29,10 @@ def test_a_disk_is_empty_only_after_a_stop_that_happened(call: Call, monkeypatch
     monkeypatch.setattr(power, "_reach", lambda *_: None)
     launch(call)
     code, out, err = call("start", "x")
-    assert (code, "empty" in out) == (0, False), err
-    assert call("stop", "x", "--yes")[0] == 0
+    assert (code, "empty" in out, out.startswith("running before: x (i-")) == (0, False, True), err
+    assert call("stop", "x", "--yes")[1].startswith("stopped x (i-")
+    assert call("stop", "x", "--yes")[1].startswith("stopped before: x (i-")
     code, out, err = call("start", "x")
+    assert out.startswith("started x (i-")
     assert (code, "/data was inside the machine and is empty after a stop" in out) == (0, True), err
     assert json.loads(call("start", "x", "--json")[1])["empty_disk"] == ""

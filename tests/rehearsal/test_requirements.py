@@ -127,14 +127,14 @@ def test_a_program_that_is_missing_is_said_with_its_package(tool: str, package: 
     for program in Path("/usr/bin").iterdir():
         if program.name != tool:
             (tmp_path / program.name).symlink_to(program)
-    assert check(PATH=str(tmp_path)) == [{"what": f"{tool} is missing", "how": f"apt-get install {package}"}]
+    assert check(PATH=str(tmp_path)) == [{"what": f"programs are missing: {tool}", "how": f"apt-get install {package}"}]
 
 
-def test_a_package_that_is_missing_is_said_with_the_extra() -> None:
-    program = "import sys; sys.modules['proxpi'] = None; from provision.cli import main; main(sys.argv[1:])"
+def test_packages_that_are_missing_are_said_once_with_the_extra() -> None:
+    program = "import sys; sys.modules['proxpi'] = sys.modules['psutil'] = None; from provision.cli import main; main(sys.argv[1:])"
     done = subprocess.run([sys.executable, "-c", program, *CHECK[3:]], capture_output=True, text=True, check=False, cwd=ROOT)
     first = json.loads(done.stdout)["gaps"][0]
-    assert (done.returncode, first["what"]) == (2, "Python packages of the extra rehearse are missing: proxpi")
+    assert (done.returncode, first["what"]) == (2, "Python packages of the extra rehearse are missing: proxpi, psutil")
     assert "'.[rehearse]'" in first["how"]
 
 
