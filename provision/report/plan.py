@@ -3,9 +3,10 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from provision import clouds
+from provision.catalog.records.base import Grade
 from provision.clouds.base import Answer
 from provision.clouds.terms import Price, RefusalKind
 from provision.launch.edits import nearest_edits
@@ -108,6 +109,7 @@ def as_text(plan: Plan, shown: Shown) -> str:
         "",
         f"places, {order} (limit {limits.price_per_hour_usd:.2f} USD an hour, ends after {limits.deadline_h} h):",
         *(line for place in plan.places for line in _place_lines(plan, place, (shown.answers or {}).get(place, ()), prices=shown.prices)),
+        *([] if shown.prices else _price_sources(plan)),
         *(f"nearest edit: {edit}" for edit in nearest_edits(plan)),
         *(line for title, entries in sections if entries for line in _section(title, entries)),
         *_next(plan, shown),
@@ -175,7 +177,8 @@ def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer], *, 
     if place.refusal.is_about_money if place.refusal else prices or place.price is None or not place.price.whole:
         if place.price:
             yield f"      {price_parts(place.price)}"
-        yield f"      {price_note(place)}"
+        if note := price_note(place, whole=prices):
+            yield f"      {note}"
     elif place.refusal and place.elsewhere:
         more = len(place.elsewhere) - _FEW
         others = f" and {more} more: `gpuprov catalog where {place.place.instance_type}`" if more > 0 else ""
@@ -215,18 +218,27 @@ def price_parts(price: Price) -> str:
     return ", ".join(f"{part.item} {part.usd_per_hour:.3f}" for part in price.parts)
 
 
-def price_note(place: PlannedPlace) -> str:
-    """Where the price was read and when, and what it leaves out; or why there is none."""
+def _price_sources(plan: Plan) -> list[str]:
+    """What kinds of sources the prices have, and the oldest day, in one line."""
+    used = [clouds.sources()[key] for place in plan.places if place.price for key in place.price.sources]
+    grades = sorted({source.grade for source in used}, key=get_args(Grade).index)
+    unverified = "" if {"measured", "documented"}.issuperset(grades) else " [unverified]"
+    oldest = min((source.date for source in used), default=None)
+    return [f"prices: {', '.join(grades)} sources since {oldest}{unverified}; details: --prices, `gpuprov catalog age`"] if used else []
+
+
+def price_note(place: PlannedPlace, *, whole: bool = True) -> str:
+    """Where the price was read and when (if `whole`), and what it leaves out; or why there is none."""
     if place.price is None:
         unpriced = next((option.unpriced for option in place.cloud_options if option.unpriced), "")
         if unpriced:
             return f"unknown: {unpriced}"
         spot = place.place.market == "spot"
         return f"unknown: {'the price of spot machines changes by the hour' if spot else 'the catalog has no price for this type there'}"
-    sources = clouds.sources()
-    known = [sources[key] for key in place.price.sources]
+    known = [clouds.sources()[key] for key in place.price.sources] if whole else []
     note = " and ".join(f"{source.title} ({source.grade}, {source.date})" for source in known)
-    return note + (f"; without its {' and '.join(place.price.missing)}" if place.price.missing else "")
+    missing = f"without its {' and '.join(place.price.missing)}" if place.price.missing else ""
+    return "; ".join(filter(None, (note, missing)))
 
 
 def _owner(plan: Plan) -> str:

@@ -63,6 +63,9 @@ def test_what_is_long_is_shown_where_it_is_asked_for(call: Call) -> None:
     ):
         _, out, _ = call("plan", "t4-train", option)
         assert (line in plain.splitlines(), line in out.splitlines()) == (False, True), option
+    sources = "\nprices: documented, third-party, memory sources since 2025-03-02 [unverified]; details: --prices, `gpuprov catalog age`\n"
+    assert (sources in plain, sources in call("plan", "t4-train", "--prices")[1]) == (True, False)
+    assert ("libcloud" in plain, "libcloud" in call("plan", "t4-train", "--prices")[1]) == (False, True)
 
 
 def test_ones_own_profile_is_named_by_its_file(call: Call, tmp_path: Path) -> None:
