@@ -135,6 +135,7 @@ class _LazyGroup(click.Group):
             return None
         command = cast("click.Command", importlib.import_module(f"provision.cli.{cmd_name.replace('-', '_')}").command)
         for each in command.commands.values() if isinstance(command, click.Group) else (command,):
+            each.short_help = each.get_short_help_str(limit=1000)  # a group cuts it by default
             if all("--color" not in parameter.opts for parameter in each.params):
                 each.params += [_colour_option(), _verbose_option()]
         return command

@@ -135,7 +135,7 @@ def _row(row: BakedImage) -> list[str]:
 
 
 @command.command("remove")
-@click.argument("images", metavar="IMAGE|LINE...", nargs=-1, required=True)
+@click.argument("images", metavar="IMAGE|LINE…", nargs=-1, required=True)
 @click.option(
     "--even-if-used",
     is_flag=True,

@@ -24,7 +24,7 @@ _MOST_KEY_BYTES: Final = 16 * 1024
 
 @click.command("render")
 @click.argument("profile", metavar="NAME|FILE")
-@click.option("--as", "form", type=click.Choice(list(FORMS)), required=True, help="The form to write.")
+@click.option("--as", "form", metavar="FORM", type=click.Choice(list(FORMS)), required=True, help=f"One of {', '.join(FORMS)}.")
 @click.option("--where", metavar="REGION|ZONE", help="The place of the profile.  [default: the first that suits the form]")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on several.")
 @click.option("--name", metavar="NAME", help="The name of the machine.  [default: the profile's name]")
