@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from provision.cli import echo, options
-from provision.report.base import inert
+from provision.report.base import inert, quoted
 from provision.review import accept, certificate
 from provision.review.approval import agreement
 from provision.review.where import Organisation
@@ -34,7 +34,8 @@ def command(
     failed, 3 if something is unknown. No cloud or host is contacted.
     """
     now = dt.datetime.now(dt.UTC)
-    result = accept.certificate(read(evidence), agreement(bundle, organisation, now), now)
+    proof = read(evidence)
+    result = accept.certificate(proof, agreement(bundle, organisation, now), now)
     target = output or Path("certificate.md" if md else "certificate.html")
     options.write(target, (certificate.markdown(result) if md else certificate.html(result)) + "\n")
     if as_json:
@@ -44,6 +45,7 @@ def command(
         for one in result.approvals:
             echo(f"  {one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}")
         echo(f"  statement sha256:{result.digests['statement']}\n{target}")
-        again = f"`gpuprov verify HOST --against {shlex.quote(str(evidence))}`"
+        host = quoted(proof.hosts[0].report) if len(proof.hosts) == 1 and proof.hosts[0].report.elapsed_s is not None else "HOST"
+        again = f"`gpuprov verify {host} --against {shlex.quote(str(evidence))}`"
         echo(f"next: hand {target} over with {evidence} and {bundle}; {again} says later what has changed")
     ctx.exit(result.verdict)

@@ -138,6 +138,8 @@ def _verdict(plan: Plan, shown: Shown) -> str:
     if shown.answers is None:
         return f"{plan.name} can be launched in {where}, says the catalog; no cloud was asked"
     held = [{answer.holds for answer in shown.answers.get(place, ())} or {None} for place in usable]
+    if all(each == {None} for each in held):
+        return f"{plan.name} is not known to be launchable: no cloud answered about {where}"
     refused, open_ = sum(False in each for each in held), sum(None in each and False not in each for each in held)
     if refused == len(usable):
         return f"{plan.name} cannot be launched: the clouds say no in {where}"
@@ -151,8 +153,9 @@ def _next(plan: Plan, shown: Shown) -> list[str]:
         return []  # the error that follows says what to do
     if shown.signatures:
         return [f"next: `gpuprov review {profile}` writes what is signed"]
-    if shown.answers and all(any(a.holds is False for a in shown.answers.get(p, ())) for p in plan.places if p.refusal is None):
-        return [f"next: see what the clouds refuse, then `gpuprov plan {profile} --ask` again"]
+    held = [{a.holds for a in (shown.answers or {}).get(p, ())} for p in plan.places if p.refusal is None]
+    if shown.answers and (all(False in each for each in held) or all(each <= {None} for each in held)):
+        return [f"next: see what the clouds refuse or do not answer, then `gpuprov plan {profile} --ask` again"]
     name = "" if plan.name == plan.profile.name else f" --name {plan.name}"
     ask = "" if shown.answers is not None else f"`gpuprov plan {profile}{name} --ask` asks the clouds, "
     return [f"next: {ask}`gpuprov up {profile}{name}` launches"]

@@ -82,6 +82,12 @@ class TestSignatures:
         assert (code, f"holds: alice@example.com: signed {approval['signed_at']}, until {approval['expires']}" in out) == (0, True)
         assert approval["key"] in signed.page
 
+    def test_the_next_step_names_the_host_where_it_is_known(self, desk: Desk) -> None:
+        assert desk.verify("e", *ONLY)[0] == 0
+        assert "`gpuprov verify HOST --against " in desk.accept("e")[1]  # a file of facts
+        desk.forge("e", lambda data: data["hosts"][0]["report"].update(elapsed_s=1.0))
+        assert "`gpuprov verify facts --against " in desk.accept("e")[1]
+
     def test_where_none_is_demanded_it_is_shown_and_a_forged_one_refused(self, desk: Desk) -> None:
         assert desk.call("sign", str(desk.bundle), "--key", str(desk.people.alice), "--as", "alice@example.com", "--pages-differ")[0] == 0
         code, _, err = desk.verify("e", *ONLY)
