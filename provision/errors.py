@@ -39,6 +39,11 @@ class GpuprovError(Exception):
         self.detail = detail
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number of things in words, such as `1 place` or `4 places`; `plural` for a noun that takes more than an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 # --- what is asked ------------------------------------------------------------------------------------------------
 
 
@@ -64,7 +69,7 @@ class ProfileNotFoundError(GpuprovError):
 
 
 class ProfileInvalidError(GpuprovError):
-    """The file does not hold a profile; the first complaints stand in the message, one a line, and all of them in `complaints`."""
+    """The file is not a valid profile; the message has the first errors, one a line, and `complaints` all of them."""
 
     code = "profile-invalid"
     exit_code = EXIT_USAGE
@@ -79,7 +84,7 @@ class UsageError(GpuprovError):
 
 
 class StackConflictError(GpuprovError):
-    """What is asked for cannot hold together, or is not in the catalogue.
+    """What is asked for does not fit together, or is not in the catalog.
 
     Attributes:
         conflict: the proof, where there is one.
@@ -105,7 +110,7 @@ class LockInvalidError(GpuprovError):
 
 
 class LockStaleError(GpuprovError):
-    """The profile or the catalogue has changed since the lock was written."""
+    """The profile or the catalog has changed since the lock was written."""
 
     code = "lock-stale"
     exit_code = EXIT_USAGE
@@ -268,7 +273,7 @@ class PriceOverLimitError(GpuprovError):
 
 
 class PriceUnknownError(GpuprovError):
-    """The whole price is known of no place that could be launched in, and the profile does not accept an unknown price."""
+    """No usable place has a completely known price, and the profile does not accept an unknown one."""
 
     code = "price-unknown"
     exit_code = EXIT_USAGE
@@ -329,9 +334,6 @@ class RoleUnknownError(GpuprovError):
     exit_code = EXIT_USAGE
 
 
-# --- what others decide -------------------------------------------------------------------------------------------
-
-
 class BundleInvalidError(GpuprovError):
     """A review bundle that is not one, or of which a part is not what its statement says."""
 
@@ -340,7 +342,7 @@ class BundleInvalidError(GpuprovError):
 
 
 class BundleStaleError(GpuprovError):
-    """What is asked for now is not what the bundle holds."""
+    """What is asked for now differs from what the bundle fixes."""
 
     code = "bundle-stale"
     exit_code = EXIT_USAGE
@@ -354,31 +356,28 @@ class SignatureMissingError(GpuprovError):
 
 
 class SignatureRefusedError(GpuprovError):
-    """A signature is there that does not hold, or none could be made."""
+    """A signature is not valid, or could not be made."""
 
     code = "signature-refused"
     exit_code = EXIT_USAGE
 
 
 class PolicyInvalidError(GpuprovError):
-    """A file of the organisation's rules that cannot be read as such; all complaints stand in the message."""
+    """A file of the organisation's rules that is not valid; the message has all errors."""
 
     code = "policy-invalid"
     exit_code = EXIT_USAGE
 
 
 class PolicyViolatedError(GpuprovError):
-    """What is asked for breaks the organisation's rules, or cannot be shown to keep them."""
+    """What is asked for violates the organisation's rules, or cannot be shown to follow them."""
 
     code = "policy-violated"
     exit_code = EXIT_USAGE
 
 
-# --- the embedded cloud -------------------------------------------------------------------------------------------
-
-
 class RehearsalUnavailableError(GpuprovError):
-    """This machine cannot hold rehearsal hosts; says what to install or how to run."""
+    """This machine cannot run rehearsal hosts; says what to install or how to run."""
 
     code = "rehearsal-unavailable"
     exit_code = EXIT_USAGE

@@ -116,7 +116,7 @@ def _load(file: Path) -> tuple[Overlay, str]:
         return Overlay(), f"cannot be read: {error.strerror}"
     digest, _, body = raw.partition(b"\n")
     if digest.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
-        return Overlay(), "is cut off or was edited: its digest does not hold"
+        return Overlay(), "is cut off or was edited: its digest does not match"
     try:
         overlay = typed(_of_today(msgspec.json.decode(body)), Overlay)
         for cloud, layer in overlay.clouds.items():

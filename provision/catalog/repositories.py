@@ -82,8 +82,7 @@ def _of_distributions() -> tuple[Rule, ...]:
             ("os", "driver", "packages"),
             lambda system, branch, packages: packages == "nvidia" or _stays(system, branch),
             lambda system, branch, _packages: (
-                f"{system.key}'s driver {branch.branch} becomes an empty package that depends on the next branch, "
-                "so a lock of it does not hold"
+                f"{system.key}'s driver {branch.branch} becomes an empty package that depends on the next branch, so no lock of it lasts"
             ),
         ),
         Rule(

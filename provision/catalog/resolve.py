@@ -287,7 +287,7 @@ def _choices(
             better = better[: better.index(value)]
             reasons = [(k, _why_not(problem, [*demands, *earlier, choice(name, k)], active)) for k in better]
             main = [why for k, why in reasons if "+" not in k] or [why for _, why in reasons]
-            because = main[-1] if main else f"the newest in the catalogue of {day_of(name)}" if name in _VERSIONED else ""
+            because = main[-1] if main else f"the newest in the catalog of {day_of(name)}" if name in _VERSIONED else ""
             yield Choice(name, title, value, "chosen", None if demand is None else demand.text, because, tuple(reasons))
         elif key in defaults:
             yield Choice(name, title, value, "default", demand.text, f"the default of {key}")

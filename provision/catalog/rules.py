@@ -272,7 +272,7 @@ def _framework(name: str, title: str) -> tuple[Rule, ...]:
             f"{name}-is-measured",
             (name,),
             lambda release: release is None or release.index == "default",
-            lambda release: f"{title} {release.version} comes from the index {release.index}, whose wheels are not in the catalogue",
+            lambda release: f"{title} {release.version} comes from the index {release.index}, whose wheels are not in the catalog",
             soft=True,
         ),
     )

@@ -30,7 +30,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "ssh": "Open a shell, or run a command, on an instance.",
         "push": "Copy files to an instance.",
         "pull": "Copy files from an instance.",
-        "verify": "Prove that a profile holds on hosts.",
+        "verify": "Prove that hosts match their profile.",
         "down": "Remove an instance and everything that was made for it.",
     },
     "Before a launch": {
@@ -48,10 +48,10 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "monitor": "Watch the GPUs of hosts, with nothing installed there.",
         "trace": "Say why a program is slow on its GPUs.",
         "explain-metric": "Name the ncu metric that replaced one of nvprof.",
-        "bench": "Measure GPUs: are they as fast as their kind?",
+        "bench": "Benchmark GPUs and compare with sourced figures.",
         "cost": "Say what the instances cost, so far and to the deadline.",
         "extend": "Move the deadline, within what the profile allows.",
-        "stop": "Power machines off. Their disks stay.",
+        "stop": "Power machines off. Disks inside them are emptied.",
         "start": "Power machines on again.",
         "idle": "Wait until a launch is idle, warn, and stop or remove it.",
         "allow": "Open port 22 to your current address.",
@@ -200,7 +200,7 @@ def _unknown(word: str | click.NoSuchOption, names: Iterable[str] = (), group: s
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 everything holds (or is waived or only a warning), 1 a check failed, 2 wrong usage or an invalid profile, "
+    epilog="Exit codes: 0 everything passed (or was waived, or only warned), 1 a check failed, 2 wrong usage or an invalid profile, "
     "3 something is unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted, 70 a defect of gpuprov.",
 )
 @click.version_option(__version__, prog_name="gpuprov")

@@ -1,4 +1,4 @@
-"""`gpuprov bake`: images of machines that hold their profile, from which later launches start."""
+"""`gpuprov bake`: images of machines that match their profile, from which later launches start."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -30,7 +30,7 @@ _REGION: Final = click.option("--region", metavar="REGION", help="The only regio
 
 @click.group("bake")
 def command() -> None:
-    """Make images of machines that hold their profile, list them, and remove them.
+    """Make images of machines that match their profile, list them, and remove them.
 
     A place with `baked_image: if-current` or `required` starts from such an image, as long as lock, roles, gpuprov and base image are those
     that it was made of. An image is billed until `gpuprov bake remove`; neither `down` nor `sweep` removes one.

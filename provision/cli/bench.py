@@ -55,9 +55,9 @@ def command(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure the GPUs of each HOST: an instance's name, `localhost`, or anything ssh knows. Each figure has what it is compared with.
+    """Benchmark the GPUs of each HOST (an instance's name, `localhost`, or anything ssh knows) and compare them with sourced figures.
 
-    Nothing is installed there and no setting is changed. A GPU that somebody uses is not measured. The exit code is 1 if a figure is too
+    Nothing is installed there and no setting is changed. A GPU in use is not measured. The exit code is 1 if a figure is too
     low, 3 if one is unknown or a host was not measured.
     """
     if schema:

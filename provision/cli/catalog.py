@@ -13,7 +13,7 @@ from provision.catalog import overlay, wheels
 from provision.cli import echo, options, tables
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS, refreshes, search
-from provision.errors import EXIT_UNKNOWN
+from provision.errors import EXIT_UNKNOWN, counted
 from provision.report import picture
 from provision.structs import asdict
 from provision.workflow import catalog
@@ -96,7 +96,7 @@ def gpus() -> CatalogTable:
 @command.command("precision")
 @_prints_table
 def precision() -> CatalogTable:
-    """Show which number formats the tensor cores of each generation take, and its CUDA cores compute at which rate."""
+    """Show for each generation which number formats its tensor cores take, and how fast its CUDA cores compute them."""
     return catalog.precision_table()
 
 
@@ -108,7 +108,7 @@ def precision() -> CatalogTable:
 @click.option("--sort", type=click.Choice(catalog.SORTS), default="name", show_default=True, help="What to sort by.")
 @_prints_table
 def instances(*, gpu: str | None, cloud: str | None, region: str | None, max_price: float | None, sort: str) -> CatalogTable:
-    """List the instance types with GPUs, their prices and their surprises."""
+    """List the instance types with GPUs, with prices and caveats."""
     if region is not None:
         options.check_word(region, search.regions(), "region")
     models = catalog.find_gpus(gpu) if gpu else []
@@ -228,7 +228,7 @@ def refresh_command(
     if as_json:
         options.print_json({**asdict(result), "path": str(overlay.path())})
     else:
-        echo(f"refreshed {', '.join(result.refreshed)}: {len(result.changed)} changes, in {overlay.path()}")
+        echo(f"refreshed {', '.join(result.refreshed)}: {counted(len(result.changed), 'change')}, in {overlay.path()}")
         for line in result.changed:
             echo(f"  {line}")
     for line in result.failed:

@@ -6,8 +6,8 @@ import click
 
 from provision.cli import echo, options, tables
 from provision.cli.progress import narration
-from provision.errors import EXIT_OK, EXIT_UNKNOWN
-from provision.report.base import counted, inert
+from provision.errors import EXIT_OK, EXIT_UNKNOWN, counted
+from provision.report.base import inert
 from provision.structs import asdict
 from provision.workflow.cost import OF_TAG, CostSum, report
 from provision.workflow.ls import InventoryRow, inventory
@@ -71,4 +71,4 @@ def _cells(row: InventoryRow) -> tuple[str, ...]:
 def _words(total: CostSum) -> str:
     """A sum for people."""
     known = f"{total.so_far_usd:.2f} USD so far, {total.to_deadline_usd:.2f} USD more to the deadline"
-    return f"{counted(total.machines, 'machine')}, {known}" + (f"; without what is not known of {total.unpriced}" if total.unpriced else "")
+    return f"{counted(total.machines, 'machine')}, {known}" + (f"; not known for {total.unpriced}" if total.unpriced else "")

@@ -30,8 +30,8 @@ from provision.workflow.session import Session
 def command(*, names: tuple[str, ...], engine: str, output: Path | None, max_age: str, title: str | None, as_json: bool) -> None:
     """Write proven hosts for an engine that runs workloads on them: Ray, Slurm, SkyPilot, dstack, MPI, torchrun, Ansible, ssh.
 
-    NAME is a launch or one of its hosts; without one it is all that were launched from here. A host is refused if its last
-    `gpuprov verify` did not hold, is older than --max-age, or was followed by a change. Every value was observed on the host. No host and
+    NAME is a launch or one of its hosts; without NAME all hosts launched from here. A host is refused if its last
+    `gpuprov verify` failed, is older than --max-age, or was followed by a change. Every value was observed on the host. No host and
     no cloud is contacted.
     """
     form = ENGINES[engine]

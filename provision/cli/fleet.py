@@ -10,9 +10,9 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS
 from provision.clouds.fleet import BREAKER, FleetPlan, Waves
-from provision.errors import EXIT_OK, EXIT_UNKNOWN
+from provision.errors import EXIT_OK, EXIT_UNKNOWN, counted
 from provision.launch.journal import check_name
-from provision.report.base import counted, inert
+from provision.report.base import inert
 from provision.review.approval import admit_program
 from provision.review.where import Organisation
 from provision.structs import asdict, replace
@@ -42,7 +42,7 @@ def command() -> None:
     """Keep a group of machines by the cloud's own engine: it launches them, replaces those that end, and rolls them.
 
     A member serves only after the program of its first boot ended with 0 and its evidence was posted. The deadline is the group's: at that
-    time its size becomes 0, whoever runs or does not.
+    time its size becomes 0, whether or not gpuprov runs anywhere.
     """
 
 
@@ -123,12 +123,10 @@ def plan_command(**given: Any) -> None:
         "store_key": request.store_key,
     }
     cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
-    bound = (
-        f"at most {largest} members, by limits.machines" if largest else "any number of members: limits.machines of the profile says none"
-    )
+    bound = f"at most {counted(largest, 'member')}, by limits.machines" if largest else "any number of members: no limits.machines"
     money = f", {most:.2f} USD for all until the first deadline" if most is not None else ""
     lines = [
-        f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
+        f"{counted(record.size, 'member')} in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
         f"{bound}{money}",
         f"after {BREAKER} members that failed with one program it launches no more",
         *policies.limits,
@@ -165,7 +163,7 @@ def up_command(**given: Any) -> None:
         narration() as narrator,
     ):
         record = fleet.up(session, request, say=narrator.say)
-    line = f"fleet {record.name}: {record.size} members in {record.region}, until {record.deadline}"
+    line = f"fleet {record.name}: {counted(record.size, 'member')} in {record.region}, until {record.deadline}"
     data = {"fleet": record.name, "region": record.region, "size": record.size, "deadline": record.deadline, "launch": record.launch_id}
     options.show(data, line, f"  gpuprov fleet status {record.name}    gpuprov fleet down {record.name}", as_json=given["as_json"])
 
@@ -183,9 +181,9 @@ def _failure_line(row: MemberFailures) -> str:
 @options.as_json
 @click.pass_context
 def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool) -> None:
-    """Show a fleet: the cloud's word about each member, the member's own, and what --sample saw. None counts for another.
+    """Show each member of a fleet as the cloud reports it, as it reports itself, and as --sample verified it.
 
-    Where two of them disagree, that is a CONFLICT. The exit code is 0 when all members serve and there is no conflict, otherwise 3.
+    Where two of these disagree, that is a CONFLICT. The exit code is 0 when all members serve and there is no conflict, otherwise 3.
     """
     with narration() as narrator:
         found = fleet_status.status(Session.open(), check_name(name), sample=sample, say=narrator.say)
@@ -221,9 +219,9 @@ def scale_command(*, name: str, size: int, as_json: bool) -> None:
     """Let a fleet have N members. With fewer, those that do not serve yet go first."""
     session = Session.open()
     with audited.changing(session, "fleet scale", check_name(name), count=size), narration() as narrator:
-        narrator.say(f"giving {name} {size} members")
+        narrator.say(f"giving {name} {counted(size, 'member')}")
         record = fleet.scale(session, name, size)
-    options.show({"fleet": name, "size": record.size}, f"fleet {name} gets {record.size} members", as_json=as_json)
+    options.show({"fleet": name, "size": record.size}, f"fleet {name} gets {counted(record.size, 'member')}", as_json=as_json)
 
 
 @command.command("extend")
@@ -259,9 +257,9 @@ def extend_command(*, name: str, time: str, as_json: bool) -> None:
 @options.organisation
 @options.as_json
 def roll_command(*, name: str, **given: Any) -> None:
-    """Replace the members in waves by ones of another profile or program; it goes back by itself where they do not verify.
+    """Replace the members in waves by ones of another profile or program. If these do not verify, it rolls back by itself.
 
-    A fleet that launched no more, because too many members failed, launches again. The deadline stays. A fleet rolls to one version at a
+    A fleet that stopped launching after too many failures launches again. The deadline stays. A fleet rolls to one version at a
     time: while it rolls to another one, this is refused, unless --instead ends that roll.
     """
     session = Session.open()

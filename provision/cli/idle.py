@@ -32,9 +32,9 @@ from provision.workflow.session import Session
     "--hook", default="", metavar="COMMAND", help="A program that is run with the warning; unless it ends with 0, nothing is done."
 )
 @click.option("--watch-for", default="", metavar="TIME", help="Give up after this long, with exit code 3.  [default: never]")
-@click.option("--interval", "interval_s", type=click.FloatRange(0.5, 60), default=10.0, show_default=True, help="Seconds between samples.")
+@click.option("--interval", "interval_s", type=click.FloatRange(0.5, 60), default=10.0, metavar="S", help="Between samples.  [default: 10]")
 @click.option("--keep", type=click.IntRange(0), default=0, metavar="N", help="With `shrink`: how many members the fleet keeps at least.")
-@click.option("--at-full-price", is_flag=True, help="Stop also where a machine that is off costs as much as one that runs.")
+@click.option("--at-full-price", is_flag=True, help="Stop even where a stopped machine is billed at the full rate.")
 @options.assume_yes
 @options.as_json
 @click.pass_context
@@ -55,9 +55,9 @@ def command(
 ) -> None:
     """Wait until the machines of the launch NAME are idle, warn, and stop or remove all of them.
 
-    They are watched as `monitor --until idle` does: what is missing counts as busy. Activity after the warning begins the wait again. The
-    deadline holds whether this runs or not. `--then stop` empties the disks inside a machine, when nobody is there to be asked: where there
-    are any, it asks before it watches, and needs --yes without a terminal.
+    They are watched as by `monitor --until idle`: missing data counts as busy, and activity after the warning starts the wait again. The
+    deadline applies whether this runs or not. `--then stop` empties the disks inside a machine: where there are any, it asks before it
+    watches, and needs --yes without a terminal.
 
     NAME may be a fleet. `--then shrink` waits until one or more of its members are idle, ends exactly those, and makes the group smaller by
     as many. `--then down` waits for all of them, and ends the fleet.

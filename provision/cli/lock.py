@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from provision.cli import echo, options
-from provision.errors import LockInvalidError, LockStaleError
+from provision.errors import LockInvalidError, LockStaleError, counted
 from provision.paths import write_whole
 from provision.profile import load, lockfile
 from provision.profile.lock import build
@@ -39,7 +39,7 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
         if as_json:
             options.print_json({"path": str(path), "sha256": lock.digest})
         else:
-            echo(f"{path}: holds (sha256:{lock.digest})")
+            echo(f"{path}: valid (sha256:{lock.digest})")
         return
     fresh = build(asked, today(), own=from_file(asked, source))
     if output == "-" and not as_json:
@@ -60,7 +60,7 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
 def _refuse_stale(lock: Lock, fresh: Lock, path: Path, name: str) -> None:
     """Refuse a lock that is not what would be locked today."""
     if differences := lockfile.stale(lock, fresh):
-        msg = "\n  ".join([f"{path} is stale ({len(differences)} differences)", *differences])
+        msg = "\n  ".join([f"{path} is stale ({counted(len(differences), 'difference')})", *differences])
         raise LockStaleError(msg, hint=f"`gpuprov lock {shlex.quote(name)}` writes it again")
 
 

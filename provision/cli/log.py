@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from provision.cli import echo, options, tables
-from provision.errors import EXIT_FAILED_CHECK, EXIT_OK
+from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, counted
 from provision.launch.chain import TORN, Entry
 from provision.report.base import inert
 from provision.workflow.session import Session
@@ -20,14 +20,14 @@ _SPARE: Final = ("LINE", "ID AT THE CLOUD", "APPROVED BY")
 @click.command("log")
 @click.option("--name", metavar="NAME", help="Only what was done to the launch, host or bundle of this name.")
 @click.option("--since", metavar="TIME", help="Only what is younger: 90m, 24h, or a day such as 2026-11-22.")
-@click.option("--head", "kept", metavar="DIGEST", help="A head that was kept elsewhere. Fail if no line has it any more.")
+@click.option("--head", "kept", metavar="DIGEST", help="A head that was stored elsewhere. Fail if no line has it any more.")
 @options.as_json
 @click.pass_context
 def command(ctx: click.Context, *, name: str | None, since: str | None, kept: str | None, as_json: bool) -> None:
-    """Show who changed what on whose approval, with the ids under which the clouds' own trails have the calls, and check the log.
+    """Show who changed what on whose approval, with the ids of the calls in the clouds' own trails, and check the log.
 
-    Each line has the SHA-256 of the one before it. The exit code is 1 if a line does not fit. What was cut off at the end cannot be seen
-    in the file: keep the head, which is printed last, elsewhere, and name it with --head.
+    Each line has the SHA-256 of the one before it. The exit code is 1 if a line does not fit. A truncated
+    end cannot be detected from the file: store the head (printed last) elsewhere, and name it with --head.
     """
     log = Session.open().audit
     reading = log.read()
@@ -38,15 +38,15 @@ def command(ctx: click.Context, *, name: str | None, since: str | None, kept: st
         and kept is not None
         and kept.lower().removeprefix("sha256:") not in {reading.head, *(e["prev"] for e in reading.entries)}
     ):
-        problem = "no line has the head that was kept: the end was cut off, or the log was written anew"
+        problem = "no line has the head that was kept: the end was cut off, or the log was rewritten"
     if as_json:
         holds = {"holds": not problem, **({"problem": problem} if problem else {}), **({"line": reading.line} if reading.line else {})}
         options.print_json({"entries": shown, "lines": len(reading.entries), "head": reading.head, **holds})
     else:
         echo(_table(shown) if shown else "nothing")
-        echo(f"{len(reading.entries)} lines in {log.path}, head sha256:{reading.head}")
+        echo(f"{counted(len(reading.entries), 'line')} in {log.path}, head sha256:{reading.head}")
         if problem:
-            echo(f"the log does not hold: {problem}", err=True)
+            echo(f"the log is damaged: {problem}", err=True)
     ctx.exit(EXIT_FAILED_CHECK if problem else EXIT_OK)
 
 

@@ -6,6 +6,7 @@ import click
 
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.errors import counted
 from provision.workflow.mirror import fill_for
 
 
@@ -21,7 +22,7 @@ from provision.workflow.mirror import fill_for
 )
 @options.as_json
 def command(*, profile: str, output: Path, as_json: bool) -> None:
-    """Fill a folder with everything that `gpuprov apply HOST --from DIR` needs, where there is a network.
+    """On a machine with a network, fill a folder with everything that `gpuprov apply HOST --from DIR` needs.
 
     It holds the signed indices as they are, the packages of the lock with all that they depend on, the keys, and the wheels
     with the hashes of the lock. A folder that is complete stays as it is.
@@ -39,5 +40,5 @@ def command(*, profile: str, output: Path, as_json: bool) -> None:
         "downloaded": filled.downloaded,
     }
     how = "complete already" if filled.complete_before else f"{filled.downloaded / 1e6:.1f} MB downloaded"
-    line = f"{folder.folder}: {len(folder.files)} files, {folder.bytes / 1e6:.1f} MB, {how} (sha256:{folder.digest})"
+    line = f"{folder.folder}: {counted(len(folder.files), 'file')}, {folder.bytes / 1e6:.1f} MB, {how} (sha256:{folder.digest})"
     options.show(data, line, f"carry it, and `gpuprov apply HOST --profile {profile} --from {folder.folder}`", as_json=as_json)

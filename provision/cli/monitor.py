@@ -30,7 +30,7 @@ _ADDRESS: Final = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[0-9.]+|localhost):
 @click.command("monitor")
 @click.argument("hosts", nargs=-1, metavar="[HOST]…")
 @click.option("-p", "--profile", default="", metavar="NAME", help="Watch the machines that were launched from this profile.")
-@click.option("--interval", "interval_s", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, help="Seconds between samples.")
+@click.option("--interval", "interval_s", type=click.FloatRange(0.5, 3600), default=2.0, metavar="S", help="Between samples.  [default: 2]")
 @click.option("--once", is_flag=True, help="Print one table and end.")
 @click.option("--for", "for_text", default="", metavar="TIME", help="End after this long, such as 90s or 10m.")
 @click.option("--until", type=click.Choice(["idle"]), help="End when every host has been idle for --idle-for. Missing data counts as busy.")
@@ -61,7 +61,7 @@ def command(
 ) -> None:
     """Watch the GPUs of each HOST: an instance's name, `localhost`, or anything ssh knows. Without HOST: of all that you launched.
 
-    Nothing is installed there: one connection carries one process, which ends with it. The exit code is 3 if a host was not heard, or is
+    Nothing is installed there: one connection carries one process, which ends with it. The exit code is 3 if a host did not answer, or is
     not idle in the end.
     """
     if html and not replayed:

@@ -115,7 +115,7 @@ def file_option(*names: str, text: str, metavar: str = "FILE", **settings: Any) 
     return click.option(*names, type=click.Path(dir_okay=False, path_type=Path), metavar=metavar, help=text, **settings)
 
 
-optional_profile = _profile_option("The profile that should hold.  [default: the one the instance was launched from]")
+optional_profile = _profile_option("The profile to match.  [default: the one the instance was launched from]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part. The report says so in its first lines.")
 tier = click.option(
@@ -126,7 +126,7 @@ tier = click.option(
 all_roles = click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 cheapest = click.option("--cheapest", is_flag=True, help="Try the profile's places by their price, the cheapest first, not in its order.")
 timeout = click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for one observation."
+    "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, metavar="SECONDS", help="For one observation.  [default: 120]"
 )
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
 bundle = click.option(

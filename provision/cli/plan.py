@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Show whether a profile can be launched: where, at what price, and what it opens. Nothing is launched.
 
-    No cloud is contacted unless --ask is given. If nothing can be launched, the exit code is 2, and the nearest edit is shown;
-    it is 2 as well where a rule of --policy is broken, 1 where an answer to --ask is no, and else 3 where a question has no answer.
+    No cloud is contacted unless --ask is given. The exit code is 2 if nothing can be launched, with the nearest edit that helps, or if
+    a rule of --policy is violated. With --ask it is 1 if an answer is no, else 3 if an answer is missing.
     """
     source = ProfileSource.read(profile)
     check_has_places(source.profile)

@@ -24,7 +24,7 @@ def command() -> None:
 @options.as_json
 @click.pass_context
 def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_json: bool) -> None:
-    """Say whether a profile keeps the rules, and list every violation with its line.
+    """Say whether a profile follows the rules, and list every violation with its line.
 
     What cannot be decided counts as a violation. No cloud is contacted.
     """
@@ -32,7 +32,7 @@ def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_js
     rules = approval.rules_for(organisation)
     if rules is None:
         msg = "there are no rules to check against"
-        raise PolicyInvalidError(msg, hint="name a file with --policy or GPUPROV_POLICY; `gpuprov policy schema` says what it may hold")
+        raise PolicyInvalidError(msg, hint="name a file with --policy or GPUPROV_POLICY; `gpuprov policy schema` describes every rule")
     violations = approval.violations(rules, subject.profile, subject.lock, subject.source, dt.datetime.now(dt.UTC))
     if as_json:
         options.print_json(
@@ -43,7 +43,7 @@ def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_js
             }
         )
     else:
-        echo(f"{subject.path}: {'breaks' if violations else 'keeps'} the rules {rules.policy.name}")
+        echo(f"{subject.path}: {'violates' if violations else 'follows'} the rules {rules.policy.name}")
         for violation in violations:
             echo(f"  {violation}")
     ctx.exit(EXIT_USAGE if violations else 0)

@@ -61,7 +61,7 @@ def new_(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write a first profile for a GPU, with the reason beside each choice, and its lock.
+    """Write a first profile for a GPU, with a comment on each choice, and its lock.
 
     On a terminal it asks for what is not given. No cloud is contacted: machines and prices come from the catalog.
     """
@@ -227,7 +227,7 @@ def show(*, profile: str, as_json: bool) -> None:
 @options.as_json
 @click.pass_context
 def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_json: bool) -> None:
-    """Say whether files hold valid profiles, with all errors and warnings about a file at once.
+    """Say whether files are valid profiles, with all errors and warnings of a file at once.
 
     The catalog is asked as well: what `lock` would refuse is an error. No cloud is contacted.
     """
@@ -238,7 +238,7 @@ def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_jso
         if as_json:
             options.print_json(result.as_dict())
         elif result.profile is not None and not result.errors:
-            echo(f"{result.path}: holds (sha256:{load.digest(result.profile)})")
+            echo(f"{result.path}: valid (sha256:{load.digest(result.profile)})")
         for complaint in () if as_json else result.warnings:
             echo(f"  warning: {complaint.line_of(result.path).strip()}")
         if result.errors:

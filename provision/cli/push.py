@@ -9,10 +9,10 @@ import click
 from provision import clouds
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.errors import counted
 from provision.host import bucket
 from provision.host.transfer import Copied, push
 from provision.launch.audit import Ending
-from provision.report.base import counted
 from provision.workflow import audited
 from provision.workflow.session import Session
 

@@ -30,11 +30,11 @@ def start(*, as_json: bool) -> None:
 @options.as_json
 @click.pass_context
 def check(ctx: click.Context, *, as_json: bool) -> None:
-    """Say what this machine lacks to hold rehearsal hosts, and how to get it. Everything is tried for real, and nothing is left behind."""
+    """Say what this machine needs to run rehearsal hosts, and how to get it. It tries everything for real, and leaves nothing behind."""
     lacks = requirements.gaps(rehearsal_folder(paths.state_path()), hosts=True)
-    lines = [line for gap in lacks for line in (f"lacks: {gap.what}", f"  how: {gap.how}")]
+    lines = [line for gap in lacks for line in (f"missing: {gap.what}", f"  how: {gap.how}")]
     data = {"ready": not lacks, "gaps": [asdict(gap) for gap in lacks]}
-    options.show(data, *(lines or ["this machine can hold rehearsal hosts"]), as_json=as_json)
+    options.show(data, *(lines or ["this machine can run rehearsal hosts"]), as_json=as_json)
     ctx.exit(RehearsalUnavailableError.exit_code if lacks else EXIT_OK)
 
 

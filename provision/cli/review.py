@@ -9,7 +9,7 @@ import click
 
 from provision.cli import echo, options
 from provision.cli.progress import narration
-from provision.errors import UsageError
+from provision.errors import UsageError, counted
 from provision.report.base import inert
 from provision.review.against import Shift
 from provision.review.tree import Review
@@ -84,20 +84,21 @@ def _show(review: Review) -> None:
         if risk.severity in {"high", "medium"}:
             echo(f"{'':<16}{plain(risk.reason)}")
             if risk.narrower:
-                echo(f"{'':<16}narrower: {plain(risk.narrower)}")
+                echo(f"{'':<16}to reduce it: {plain(risk.narrower)}")
     money = review.money
     hourly = f"{money.highest_usd_per_hour:.3f} USD" if money.highest_usd_per_hour is not None else "not known"
     echo(f"\nprice: {hourly} an hour, limit {money.limit_usd_per_hour:.2f} USD for {money.deadline_h} h")
     if review.fleet is not None:
         fleet = review.fleet
-        size = f"at most {fleet.largest} members" if fleet.largest else "any number of members"
+        size = f"at most {counted(fleet.largest, 'member')}" if fleet.largest else "any number of members"
         cost = f"{fleet.usd_to_deadline:.2f} USD for all" if fleet.usd_to_deadline is not None else "at a price that is not known"
         words = fleet.refusal or f"{size} of {fleet.machine} in {fleet.region}, {cost}; evidence in {fleet.store}"
         echo(f"fleet: {plain(words)}")
     echo(f"opens: {', '.join(plain(f'{d.port} from {d.network}') for d in review.doors if d.direction == 'in') or 'nothing'}")
     wheels = sum(len(e.wheels) for e in review.environments)
-    echo(f"installs: {len(review.packages)} packages and {wheels} wheels; {len(review.changes)} declared changes on the host")
-    echo(f"proves: {sum(c.applies for c in review.controls)} checks at tier {review.tier}")
+    software = f"{counted(len(review.packages), 'package')} and {counted(wheels, 'wheel')}"
+    echo(f"installs: {software}; {counted(len(review.changes), 'declared change')} on the host")
+    echo(f"proves: {counted(sum(c.applies for c in review.controls), 'check')} at tier {review.tier}")
 
 
 def _show_changes(old: str, changes: Sequence[Shift]) -> None:
@@ -109,4 +110,5 @@ def _show_changes(old: str, changes: Sequence[Shift]) -> None:
         click.secho(f"  {_SIGNS[shift.direction]} {inert(shift.text, 2_000)}", fg=_SHIFT_COLOURS[shift.direction])
         if shift.means:
             echo(f"      {inert(shift.means, 2_000)}")
-    echo(f"{len(changes)} changes since {old} (+ gives more away, - less, ~ neither)" if changes else f"nothing changed since {old}")
+    legend = f"{counted(len(changes), 'change')} since {old} (+ wider, - narrower, ~ neutral)"
+    echo(legend if changes else f"nothing changed since {old}")

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from provision.cli import inert
+from provision.errors import counted
 from provision.structs import MutableStruct
 from provision.watch.rows import COLUMNS, ORDERS, SPARE, GpuRow, host_lines, notice_line, rows, sparkline
 
@@ -104,7 +105,7 @@ class View(MutableStruct):
         """The screen as text of so many columns and lines; `what` is said of the hosts."""
         body = self._depth(watched, now, width) if self.depth in watched.hosts else self._table(watched, now, width, height - 4)
         silent = sum(watched.is_old(state, now) for state in watched.hosts.values())
-        words = [f"{len(watched.hosts)} hosts{what}", *([f"{silent} silent"] if silent else []), f"by {ORDERS[self.order]}"]
+        words = [f"{counted(len(watched.hosts), 'host')}{what}", *([f"{silent} silent"] if silent else []), f"by {ORDERS[self.order]}"]
         head = Text(f"gpuprov monitor: {', '.join(words)}", style="bold")
         if self.only or self.typing:
             head.append(f", only {self.only}{'_' if self.typing else ''}")

@@ -18,7 +18,7 @@ from provision.workflow.sign import approve
     "--key", required=True, metavar="FILE", type=click.Path(path_type=Path), help="A private key, or the .pub of a key in your agent."
 )
 @click.option("--as", "principal", required=True, metavar="NAME", help="Your name in the allowed_signers file.")
-@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="How many days the approval counts.")
+@click.option("--days", type=click.IntRange(1, 3650), default=30, metavar="N", help="How many days the approval counts.  [default: 30]")
 @click.option("--pages-differ", is_flag=True, help="Sign even though the pages are not what this machine makes of the profile.")
 @options.as_json
 def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ: bool, as_json: bool) -> None:

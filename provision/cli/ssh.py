@@ -51,7 +51,7 @@ def command(*, host: str | None, forwards: tuple[str, ...], arguments: tuple[str
     if arguments[:1] == ("--",):
         arguments = arguments[1:]
     elif arguments and re.match(r"-L|--forward", arguments[0]):
-        msg = f"{arguments[0]} must stand before HOST: gpuprov ssh -L PORT {host}"
+        msg = f"{arguments[0]} must come before HOST: gpuprov ssh -L PORT {host}"
         raise click.UsageError(msg)
     session = Session.open()
     host = host or session.only_instance()

@@ -14,14 +14,14 @@ from provision.workflow.session import Session
 
 @click.command("stop")
 @options.host_argument()
-@click.option("--at-full-price", is_flag=True, help="Stop them also where a machine that is off costs as much as one that runs.")
+@click.option("--at-full-price", is_flag=True, help="Stop even where a stopped machine is billed at the full rate.")
 @options.in_rehearsal
 @options.assume_yes
 @options.as_json
 def command(*, host: str, at_full_price: bool, rehearse: bool, yes: bool, as_json: bool) -> None:
-    """Power off the machines of HOST and wait until they are off. Network disks stay, and still cost money.
+    """Power off the machines of HOST and wait until they are off. Network disks stay, and are billed.
 
-    Disks inside a machine (instance storage, local SSD) are empty afterwards. It shows what is on them and asks for confirmation. Without
+    DATA ON DISKS INSIDE THE MACHINE (instance storage, local SSD) IS LOST. It shows what is on them and asks for confirmation. Without
     a terminal it needs --yes then.
     """
     lost: list[EmptiedDisk] = []

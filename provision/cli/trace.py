@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from provision.cli import echo, options, traced
-from provision.errors import EXIT_OK, EXIT_UNKNOWN, UsageError
+from provision.errors import EXIT_OK, EXIT_UNKNOWN, UsageError, counted
 from provision.paths import text_of
 from provision.report.base import inert
 from provision.watch.trace import compare, evidence, ncu, page
@@ -31,7 +31,7 @@ _READS = "Explain this trace: .sqlite of nsys, or JSON of torch.profiler (.gz to
 @click.option("--delay", default="0", metavar="TIME", help="Let the program run this long first.")
 @click.option("--duration", default="30s", show_default=True, metavar="TIME", help="End the program after this much of trace; 0: never.")
 @click.option("--capture", default="", metavar="NAME", help="Trace this NVTX range alone, or what `cudaProfilerApi` starts.")
-@click.option("--graph-nodes", is_flag=True, help="Tell the kernels inside CUDA graphs apart, which costs time.")
+@click.option("--graph-nodes", is_flag=True, help="Show the kernels inside CUDA graphs one by one, which costs time.")
 @click.option(
     "--ncu", "kernel", default="", metavar="KERNEL", help="Measure one kernel of this name (a regular expression) with ncu instead."
 )
@@ -65,7 +65,7 @@ def command(
 ) -> None:
     """Run COMMAND on HOST under a profiler, and say why it is slow: in words, with the evidence and what to do.
 
-    Without COMMAND: fetch the trace that runs there, or say what stands in the way of one. A lost connection loses nothing. The exit code
+    Without COMMAND: fetch the trace that runs there, or say what prevents one. A lost connection loses nothing. The exit code
     is 3 where the trace does not say it.
     """
     if schema:
@@ -99,7 +99,7 @@ def _stop(host: str) -> None:
     folders = trace.look(target).folders
     for folder in folders:
         trace.end(target, folder)
-    echo(f"{len(folders)} traces were ended and removed on {target.name}" if folders else f"no trace lies on {target.name}")
+    echo(f"ended and removed {counted(len(folders), 'trace')} on {target.name}" if folders else f"there is no trace on {target.name}")
 
 
 def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path | None) -> Path | None:

@@ -30,7 +30,7 @@ def told(document: TraceDocument) -> list[str]:
         lines += ["", tables.table(titles, cells)]
     for each in shared[:1]:
         lines += _evidence(each)
-    lines += ["", "What to do, the least effort first:"]
+    lines += ["", "What to do, the easiest first:"]
     for number, item in enumerate(document.advice, 1):
         lines += [f"  {number}. {item.text}", f"     ({'; '.join(inert(row, _LONGEST) for row in item.rows)})"]
     return lines
@@ -103,7 +103,7 @@ def measured(kernel: KernelMeasure) -> list[str]:
         ("operations a byte", kernel.intensity, 1, ""),
         ("computing is the roof from", kernel.ridge, 1, "operations a byte"),
         ("tensor cores active", kernel.tensor_percent, 1, "%"),
-        ("warps of the most that fit", kernel.warps_percent, 1, "%"),
+        ("of the maximum number of warps", kernel.warps_percent, 1, "%"),
     )
     return [
         f"{inert(kernel.kernel, 2 * _LONGEST)} on {inert(kernel.gpu, _LONGEST) or 'an unknown GPU'}: {kernel.said}",

@@ -9,6 +9,7 @@ from provision.cli.progress import narration
 from provision.converge import run
 from provision.converge.progress import Progress
 from provision.converge.roles import ROLES, in_order
+from provision.errors import counted
 from provision.launch.audit import Ending
 from provision.workflow import audited
 from provision.workflow.session import Session
@@ -45,5 +46,5 @@ def command(*, host: str, roles: tuple[str, ...], check: bool, as_json: bool) ->
         run.undo(session.target(host), selection, run_dir=artefacts_folder(session, host), on_progress=collect, check=check)
         ending.results = {"changes": len(changes)}
     verb = "would be put back" if check else "put back"
-    summary = f"{len(changes)} changes {verb}" if changes else "nothing to put back: gpuprov changed nothing here"
+    summary = f"{counted(len(changes), 'change')} {verb}" if changes else "nothing to put back: gpuprov changed nothing here"
     options.show({"host": host, "roles": selection, "check": check, "changes": changes}, *changes, summary, as_json=as_json)

@@ -75,7 +75,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Launch a GPU host from a profile, set it up, and prove that the profile holds on it.
+    """Launch a GPU host from a profile, set it up, and prove that it matches the profile.
 
     If an instance of this name exists already, it is adopted: only what does not pass is set up again. If the organisation's rules demand
     signatures, only a signed bundle can be launched.

@@ -75,7 +75,7 @@ class VerifyWords(Struct):
 @click.command("verify")
 @click.argument("hosts", metavar="[HOST]…", nargs=-1, shell_complete=options.complete_instances)
 @options.optional_profile
-@click.option("--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A review bundle. Its profile and lock should hold.")
+@click.option("--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A bundle whose profile and lock the hosts must match.")
 @options.organisation
 @click.option("--launched", is_flag=True, help="Verify every instance that was launched from here, too.")
 @click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Verify the hosts of an Ansible inventory, too.")
@@ -99,10 +99,10 @@ class VerifyWords(Struct):
 )
 @options.tier
 @click.option(
-    "--wait", "wait", default="0", metavar="TIME", help="Repeat until everything holds, for at most this long, such as 90s or 10m."
+    "--wait", "wait", default="0", metavar="TIME", help="Repeat until everything passes, for at most this long, such as 90s or 10m."
 )
 @options.file_option("--after-reboot", metavar="FACTS", text="Compare with facts from before a reboot, and say what was lost.")
-@click.option("--jobs", type=click.IntRange(1, 256), default=32, show_default=True, help="How many hosts to observe at the same time.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=32, metavar="N", help="How many hosts to observe at once.  [default: 32]")
 @options.timeout
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), help="The format to print.  [default: text]")
 @options.file_option("--html", text="Also write the HTML page to this file.")
@@ -112,7 +112,7 @@ class VerifyWords(Struct):
 @click.option(
     "--together",
     is_flag=True,
-    help="Also prove what the hosts are to each other: lock, clocks, names, ports, MTU, RDMA; at tier perf sums over their GPUs.",
+    help="Also check the hosts as a group: lock, clocks, names, ports, MTU, RDMA; at tier perf an all-reduce over their GPUs.",
 )
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json and exit."
@@ -123,9 +123,9 @@ class VerifyWords(Struct):
 @options.as_json
 @click.pass_context
 def command(ctx: click.Context, /, **arguments: Any) -> None:
-    """Prove that a profile holds on each HOST: an instance's name, `localhost`, or anything ssh knows.
+    """Prove that each HOST matches its profile. HOST is an instance's name, `localhost`, or anything ssh knows.
 
-    The exit code is 0 if everything holds, 1 if a check failed or something got worse since --against, and 3 if something is unknown.
+    The exit code is 0 if everything passed, 1 if a check failed or something got worse since --against, and 3 if something is unknown.
     """
     words = VerifyWords(**arguments)
     words.check()

@@ -194,7 +194,7 @@ def options(place: PlaceBase) -> tuple[CloudOption, ...]:
     reason = (
         "the image has the digest of lock, roles, gpuprov's version and base image in a tag, and is taken while all of them are today's; "
         "whoever may make images in the account can make one with that tag. The machine is verified as any other, and "
-        "`plan --ask` tells the image, its base and its day"
+        "`plan --ask` shows the image, its base and its day"
     )
     return (
         CloudOption(

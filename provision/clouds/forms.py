@@ -208,7 +208,7 @@ class Form(Struct):
         }
         lacking: list[Missing] = [item for item in get_args(Missing) if item in self.needs and not present[item]]
         if lacking:
-            msg = f"{name} is written for one launch, and lacks its {', '.join(lacking).replace('_', ' ')}"
+            msg = f"{name} is written for one launch, and needs its {', '.join(lacking).replace('_', ' ')}"
             raise UsageError(msg, hint=f"give {' '.join(_OPTIONS[item] for item in lacking)}")
 
     def render(self, subject: Subject) -> dict[str, bytes]:

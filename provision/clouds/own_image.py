@@ -76,7 +76,7 @@ def option_of(image: OwnImage | None) -> tuple[CloudOption, ...]:
             "image",
             f"starts from {image.lookup}{has}",
             "low",
-            "The machine starts from an image of one's own",
+            "The machine starts from a custom image",
             reason,
             "leave `image` out, which takes the newest of the system's publisher",
         ),

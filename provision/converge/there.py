@@ -281,7 +281,7 @@ def _parsed(target: Target, line: bytes) -> dict[str, Any]:
 
 
 def _no_start(target: Target, code: int, said: str) -> GpuprovError:
-    """The error where the program that answers did not run."""
+    """The error for a set-up that never started on the host."""
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
     msg = f"the set-up did not start on {target.name} (exit code {code}): {last[:200]}"
     return failure.not_run(msg, said, f"see whether `sudo -n python3 -V` works on {target.name}")

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from provision.clouds.base import is_address
-from provision.errors import EXIT_UNKNOWN, GpuprovError, UsageError
+from provision.errors import EXIT_UNKNOWN, GpuprovError, UsageError, counted
 from provision.structs import Struct
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts, devices
@@ -110,7 +110,7 @@ class EngineHost(Struct):
         nodes = self._observed(lambda: self.facts.read(GpuFacts)).nodes
         numbers = tuple(sorted(int(found[1]) for node in nodes if (found := _NODE.fullmatch(node))))
         if len(numbers) != self.gpus:
-            msg = f"it has {self.gpus} GPUs and {len(numbers)} device files"
+            msg = f"it has {counted(self.gpus, 'GPU')} and {counted(len(numbers), 'device file')}"
             raise self._unproven(msg)
         return numbers
 

@@ -32,7 +32,7 @@ def render(pool: HostPool) -> dict[str, str]:
 def _through(pool: HostPool) -> str:
     """The proxy command. It has no double quotes, because rsync, which gets it from Ray, knows no escape for them."""
     if not re.fullmatch(r"[A-Za-z0-9/._+-]+", str(pool.config)):
-        msg = f"{pool.config} cannot stand in the command line that Ray makes"
+        msg = f"{pool.config} cannot be in the command line that Ray makes"
         raise UsageError(msg, hint="GPUPROV_HOME names another folder; use letters, digits and /._+- alone")
     cases = " ".join(f"{address}) n={alias_of(host.name)};;" for address, host in zip(pool.private_addresses, pool.hosts, strict=True))
     return f"sh -c 'case $1 in {cases} *) exit 255;; esac; exec ssh -F {pool.config} -o BatchMode=yes -W $1:$2 $n' proxy %h %p"

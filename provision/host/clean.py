@@ -102,5 +102,5 @@ def clean(target: Target, record: dict[str, str], agents: Sequence[str]) -> None
 
 
 _HINT: Final = (
-    "the same command begins anew with another machine; if it ends so again, look at what the base image brings (`image:` of the place)"
+    "the same command starts again with another machine; if it ends so again, look at what the base image brings (`image:` of the place)"
 )

@@ -34,7 +34,7 @@ def directives(network: Network, instance: Instance) -> str:
     """Lines for the machine's entry in ssh's configuration; empty where it is reached directly.
 
     Raises:
-        CloudInvalidError: what the cloud calls the machine cannot stand in a command line.
+        CloudInvalidError: what the cloud calls the machine cannot be in a command line.
     """
     if network.jump is not None:
         return f"  ProxyJump {network.jump}\n"
@@ -45,7 +45,7 @@ def directives(network: Network, instance: Instance) -> str:
     used = {key: word for key, word in words.items() if f"{{{key}}}" in command}
     bad = [f"{key} {word!a}" for key, word in used.items() if not _WORD.fullmatch(word)]
     if bad:
-        msg = f"{', '.join(bad)} of {instance.name} cannot stand in a command line, so that no way through {network.via} can be made"
+        msg = f"{', '.join(bad)} of {instance.name} cannot be in a command line, so that no way through {network.via} can be made"
         raise CloudInvalidError(msg, hint="reach it through a jump host instead: network.jump of the profile")
     return f"  ProxyCommand {command.format(**used)}\n"
 

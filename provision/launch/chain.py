@@ -1,4 +1,4 @@
-"""A file of JSON lines to which is only added, each line bound to the one before it by that line's SHA-256.
+"""An append-only file of JSON lines, each with the SHA-256 of the line before it.
 
 A line that was changed, put in or taken out later no longer fits. What was cut off at the end cannot be seen in the file: whoever needs to
 see it keeps the digest of the last line elsewhere. A writer that was killed leaves part of a line. The next one closes it with a line that

@@ -243,7 +243,7 @@ def _compare(request: LaunchRequest, oldest: base.Instance) -> None:
     name = request.name
     if oldest.profile_digest != request.plan.profile_sha256:
         msg = f"{name!r} exists ({oldest.id} in {oldest.region}) and was launched from another {oldest.profile!r}"
-        hint = f"`gpuprov down {name}` removes it, another --name leaves it, `gpuprov apply {name} --profile …` sets it up anew"
+        hint = f"`gpuprov down {name}` removes it, another --name leaves it, `gpuprov apply {name} --profile …` sets it up again"
         raise ProfileMismatchError(msg, hint=hint)
     if oldest.count != request.count:
         msg = f"{name!r} exists and was launched with --count {oldest.count}, not {request.count}"

@@ -246,7 +246,7 @@ def moved(name: str, current: dt.datetime, deadline_h: int, more: dt.timedelta |
     latest = now + dt.timedelta(hours=deadline_h)
     if current <= now:
         msg = f"{name!r} should have ended at {current:%Y-%m-%d %H:%M} UTC"
-        raise UsageError(msg, hint="it is ending; `gpuprov up` launches anew")
+        raise UsageError(msg, hint="it is ending; `gpuprov up` launches another one")
     if more is None and current <= latest:
         return latest.replace(microsecond=0)
     if more is None or current + more > latest:

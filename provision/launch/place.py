@@ -141,7 +141,7 @@ def check_machines(profile: Profile, count: int) -> None:
     """
     most = profile.limits.machines
     if most is not None and count > most:
-        msg = f"profile {profile.name} allows {most} machines (limits.machines), and {count} are asked for"
+        msg = f"limits.machines of profile {profile.name} is {most}, and {count} are asked for"
         raise UsageError(msg, hint="ask for fewer; a higher limit is another profile, which is reviewed and signed again")
 
 

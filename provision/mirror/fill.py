@@ -10,6 +10,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from provision.catalog import indices
+from provision.errors import counted
 from provision.mirror import index, packages, rpms
 from provision.mirror.download import download
 from provision.mirror.folder import CarriedFile, CarriedFolder, check_folder, digest_of, listed, measure, write_manifest
@@ -120,11 +121,11 @@ class _Filling(Struct):
             wanted = rpms.resolve(self.part, self.of, self.lock, self.values, self.say)
         else:
             wanted = packages.resolve(self.part, self.of, self.lock, self.values)
-        told, downloaded = _Told(self.say, f"downloading {len(wanted)} packages", sum(file.bytes for file in wanted)), 0
+        told, downloaded = _Told(self.say, f"downloading {counted(len(wanted), 'package')}", sum(file.bytes for file in wanted)), 0
         for file, url in _with_addresses(wanted, self.of):
             downloaded += self.have(file.path, file.sha256, url, told, file.bytes)
         wheels = self.wheels()
-        told = _Told(self.say, f"downloading {len(wheels)} wheels", 0)
+        told = _Told(self.say, f"downloading {counted(len(wheels), 'wheel')}", 0)
         for name, (url, sha256) in wheels.items():
             downloaded += self.have(f"wheels/{name}", sha256, url, told)
         _forget(self.part, {*signed, *(file.path for file in wanted), *(f"wheels/{name}" for name in wheels)})
@@ -151,7 +152,7 @@ class _Filling(Struct):
         wanted = pins(self.lock)
         where = index.configured(self.lock.wheel_index) if wanted else ""
         if wanted:
-            self.say(f"looking up {len(wanted)} wheels")
+            self.say(f"looking up {counted(len(wanted), 'wheel')}")
         found: dict[str, tuple[str, str]] = {}
         for pin in wanted:
             found |= index.files_of(where, pin)

@@ -123,7 +123,7 @@ def check_folder(folder: Path, lock: Lock) -> CarriedFolder:
         msg = f"{folder / wheels[odd[0]]} is not a wheel of the lock"
         raise _refused(msg)
     if lacking := missing(lock, wheels):
-        msg = f"{folder} lacks {lacking[0]}" + (f" and {len(lacking) - 1} more wheels" if len(lacking) > 1 else "")
+        msg = f"{folder} does not have {lacking[0]}" + (f", nor {len(lacking) - 1} more wheels" if len(lacking) > 1 else "")
         raise _refused(msg)
     return read
 

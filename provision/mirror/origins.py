@@ -45,7 +45,7 @@ class Origin(Struct):
 def origins(lock: Lock) -> tuple[Origin, ...]:
     """The repositories of a lock, in its order, and then the archives of its system, where apt installs from them.
 
-    The repositories of a system with dnf are not in the catalogue: what a host needs from there it must have.
+    The repositories of a system with dnf are not in the catalog: what a host needs from there it must have.
 
     Raises:
         MirrorRefusedError: the system's packages cannot be carried.
@@ -55,7 +55,7 @@ def origins(lock: Lock) -> tuple[Origin, ...]:
         return tuple(Origin(f"r{number}", each) for number, each in enumerate(added))
     own = read.distribution(lock.os)
     if own is None:
-        msg = f"the archives of {lock.os} itself are not in the catalogue"
+        msg = f"the archives of {lock.os} itself are not in the catalog"
         raise MirrorRefusedError(msg, hint="the systems that it has are debian 12, debian 13, ubuntu 22.04 and ubuntu 24.04")
     whole = tuple(dict.fromkeys(["main", *own.components]))
     archives = [replace(each, components=whole) for each in of_distribution(own)]

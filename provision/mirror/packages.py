@@ -86,7 +86,7 @@ def _files(answer: str, base: str) -> list[CarriedFile]:
             raise MirrorRefusedError(msg, hint="the index must give a SHA-256 and a plain path for each package; use another repository")
         files.append(CarriedFile(path.removeprefix(f"{base}/"), match["sha256"], int(match["bytes"])))
     if len(files) > _MOST_PACKAGES:
-        msg = f"{len(files)} packages are more than the {_MOST_PACKAGES} that are carried"
+        msg = f"too many packages: {len(files)}; at most {_MOST_PACKAGES} are carried"
         raise MirrorRefusedError(msg, hint="ask for less in the profile")
     return files
 

@@ -169,6 +169,6 @@ def _files(paths: set[str], listed: Mapping[str, tuple[str, int]]) -> list[Carri
         msg = f"the indices name a package that cannot be carried: {odd[0][:120]!a}"
         raise MirrorRefusedError(msg, hint="the index must give a SHA-256 and a plain path for each package; use another repository")
     if len(paths) > _MOST_PACKAGES:
-        msg = f"{len(paths)} packages are more than the {_MOST_PACKAGES} that are carried"
+        msg = f"too many packages: {len(paths)}; at most {_MOST_PACKAGES} are carried"
         raise MirrorRefusedError(msg, hint="ask for less in the profile")
     return [CarriedFile(path, *listed[path]) for path in sorted(paths)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from provision.errors import counted
 from provision.structs import Struct
 
 
@@ -43,7 +44,7 @@ def _values(key: tuple[str, ...], old: Any, new: Any) -> Iterator[Difference]:
             for number, (before, after) in enumerate(zip(old, new, strict=True)):
                 yield from _values((*key, str(number)), before, after)
         else:
-            yield Difference(key, f"{len(old)} entries → {len(new)}")
+            yield Difference(key, f"{counted(len(old), 'entry', 'entries')} → {len(new)}")
     else:
         yield Difference(key, f"{_word(old)} → {_word(new)}")
 
@@ -65,4 +66,4 @@ def _texts(key: tuple[str, ...], removed: Sequence[str], added: Sequence[str]) -
 def _word(value: Any) -> str:
     if value is None or value == {}:
         return "none"
-    return str(value.get("version", f"{len(value)} values")) if isinstance(value, dict) else str(value)
+    return str(value.get("version", f"{counted(len(value), 'value')}")) if isinstance(value, dict) else str(value)

@@ -41,7 +41,7 @@ def _no_credentials(value: Any) -> Any:
 def _authority(text: str) -> str:
     count = len(_CERTIFICATE.findall(text))
     if count > _MOST_AUTHORITIES:
-        msg = f"holds {count} certificates; {_MOST_AUTHORITIES} are taken, because a whole store of them says nothing to a reviewer"
+        msg = f"has {count} certificates, and {_MOST_AUTHORITIES} are allowed: a whole store of them tells a reviewer nothing"
         raise ValueError(msg)
     try:
         known = _authorities(text)

@@ -69,7 +69,7 @@ class Exact:
         if self.versions and not fitting:
             msg = f"the repositories have no {pin.name} {pin.version or ''}".rstrip()
             msg += f"; the nearest of {len(every)} is {nearest(pin.version or '', every)}" if every else ""
-            raise StackConflictError(msg, hint="choose another driver, CUDA or cuDNN in the profile, or refresh the catalogue", of="stack")
+            raise StackConflictError(msg, hint="choose another driver, CUDA or cuDNN in the profile, or refresh the catalog", of="stack")
         return fitting
 
 

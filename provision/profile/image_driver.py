@@ -38,7 +38,7 @@ def problems(profile: "Profile") -> Iterator[tuple[KeyPath, str, str]]:
         problem = f"the image has the {has.driver_flavour} modules already, and {stack.driver_flavour} ones are asked for"
         yield ("stack", "driver_flavour"), problem, f"write auto, {_OTHER}"
     if profile.os.secure_boot == "required":
-        problem = "nobody knows who signed the driver's modules on the image"
+        problem = "it is unknown who signed the driver's modules on the image"
         yield ("os", "secure_boot"), problem, "leave it out, or leave out `has`, so that signed modules are installed"
     if profile.sources.packages == "distribution":
         problem = "the image has its driver already, and a distribution's toolkit brings a second one"

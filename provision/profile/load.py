@@ -185,7 +185,7 @@ def digest(profile: Profile) -> str:
 def invalid(path: Path, problems: Sequence[Complaint]) -> ProfileInvalidError:
     """The error that lists complaints about a file."""
     error = ProfileInvalidError(
-        plain.listed(f"{path} does not hold a profile", problems, path),
+        plain.listed(f"{path} is not a valid profile", problems, path),
         hint="correct the lines above; `gpuprov profile schema` describes every key, `gpuprov profile show t4-train` is an example",
     )
     error.complaints = tuple(problems)

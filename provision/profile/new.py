@@ -273,7 +273,7 @@ class _Money:
         """The reason for the limit."""
         gaps = f"not known for {', '.join(self.unknown)}, where nothing is launched until it is" if self.unknown else ""
         if not self.known:
-            return f"{'the most that may be paid' if self.given else 'set it to the most that you would pay'}: the price is {gaps}"
+            return f"{'the maximum that you pay' if self.given else 'set it to the maximum that you would pay'}: the price is {gaps}"
         return "; ".join(filter(None, (f"US dollars an hour by the catalog, with disks and address: {', '.join(self.shown)}", gaps)))
 
 

@@ -253,7 +253,7 @@ class Names(MutableStruct):
         if mirror:
             repository = replace(repository, name="mirror", url=mirror.url, key=mirror.key, fingerprint=mirror.fingerprint)
         elif repository.fingerprint is None:
-            msg = f"nothing is installed from NVIDIA's repository for {self.system.key}: the fingerprint of its key is not in the catalogue"
+            msg = f"nothing is installed from NVIDIA's repository for {self.system.key}: the fingerprint of its key is not in the catalog"
             hint = f"name a mirror with its key and fingerprint in sources.{self.manager}, or choose another system"
             raise StackConflictError(msg, hint=hint, of="os")
         return (LockedRepository.model_validate(asdict(repository)),)

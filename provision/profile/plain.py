@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
+from provision.errors import counted
 from provision.structs import MutableStruct, Struct, asdict, field
 
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -186,7 +187,7 @@ def foreign(raw: bytes | str, bounds: Bounds, what: str) -> Complaint | None:
 def listed(head: str, complaints: Sequence[Complaint], path: Path) -> str:
     """A message with the complaints in the order of their lines; of very many only the first, and how many there are."""
     ordered = sorted(complaints, key=lambda complaint: complaint.line)
-    lines = [f"{head} ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})", *(c.line_of(path) for c in ordered[:_SHOWN])]
+    lines = [f"{head} ({counted(len(ordered), 'error')})", *(c.line_of(path) for c in ordered[:_SHOWN])]
     return "\n".join([*lines, *([f"  … and {len(ordered) - _SHOWN} more"] if len(ordered) > _SHOWN else [])])
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.refused import refused_name
+from provision.errors import counted
 from provision.nearest import instead_of
 from provision.structs import Struct, field
 
@@ -113,9 +114,8 @@ def _bound(words: str, name: str) -> Callable[[Case], tuple[str, str]]:
 
 def _length(words: str, name: str) -> Callable[[Case], tuple[str, str]]:
     def sentence(case: Case) -> tuple[str, str]:
-        number = int(case.context.get(name, 1))
         things = "character" if isinstance(case.value, str) else "item"
-        return case.problem, f"write {words} {number} {things}{'' if number == 1 else 's'}"
+        return case.problem, f"write {words} {counted(int(case.context.get(name, 1)), things)}"
 
     return sentence
 

@@ -83,7 +83,7 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
         return rehearsal
     lacks = requirements.gaps(folder, hosts=hosts)
     if lacks:
-        msg = "this machine cannot hold the embedded cloud: " + "; ".join(gap.what for gap in lacks)
+        msg = "this machine cannot run the embedded cloud: " + "; ".join(gap.what for gap in lacks)
         raise RehearsalUnavailableError(msg, hint="; ".join(dict.fromkeys(gap.how for gap in lacks)))
     private_dir(folder)
     with FileLock(folder / "start.lock"):
@@ -126,7 +126,7 @@ def _until_ready(folder: Path, process: subprocess.Popen[bytes], log: Path, prog
     errors = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith(_PROGRESS)]
     cause, way_out = (next((line.removeprefix(word) for line in errors if line.startswith(word)), "") for word in (CAUSE, HINT))
     msg = f"the embedded cloud did not start: {cause or next(reversed(errors), f'it was not ready after {_START_S} s')}"
-    hint = f"{way_out or '`gpuprov rehearse check` says what this machine lacks'}; all of it is in {log}; `gpuprov rehearse stop` cleans up"
+    hint = f"{way_out or '`gpuprov rehearse check` says what is missing here'}; all of it is in {log}; `gpuprov rehearse stop` cleans up"
     raise RehearsalFailedError(msg, hint=hint, detail="\n".join(errors[-20:]))
 
 

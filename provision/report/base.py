@@ -54,11 +54,6 @@ def pasteable(report: Report) -> Report:
     return replace(report, findings=tuple(named))
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things in words, such as `1 place` or `4 places`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def broken(lead: str, text: str, width: int | None, indent: int | None = None) -> Iterator[str]:
     """A text behind its lead, in lines of a width, or in one line where there is none. A command stays in one line, to be pasted.
 

@@ -113,7 +113,7 @@ def _about(name: str, above: Sequence[Roof], rows: Sequence[ChartRow]) -> str:
     reached = f"; they reach {min(shares):.0%} to {max(shares):.0%} of what the card could do there" if shares else ""
     return (
         f"Attainable TFLOPS against operations a byte of {name}, both axes logarithmic: {above[0].bandwidth_gb_s:g} GB/s of memory limit "
-        f"on the left, peaks in TFLOPS on the right ({peaks}). {len(rows)} points were measured{reached}."
+        f"on the left, peaks in TFLOPS on the right ({peaks}). Measured points: {len(rows)}{reached}."
     )
 
 

@@ -9,11 +9,12 @@ from provision import clouds
 from provision.catalog.records.base import Grade
 from provision.clouds.base import Answer
 from provision.clouds.terms import Price, RefusalKind
+from provision.errors import counted
 from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace, Sacrifice
 from provision.profile.locked import Lock
 from provision.profile.network import Network
-from provision.report.base import broken, counted
+from provision.report.base import broken
 from provision.structs import Struct, asdict
 
 _SACRIFICES: Final[Mapping[Sacrifice, str]] = {
@@ -143,7 +144,7 @@ def _verdict(plan: Plan, shown: Shown) -> str:
     refused, open_ = sum(False in each for each in held), sum(None in each and False not in each for each in held)
     if refused == len(usable):
         return f"{plan.name} cannot be launched: the clouds say no in {where}"
-    no, unknown = f"; they say no in {refused}" if refused else "", f"; not all is known of {open_}" if open_ else ""
+    no, unknown = f"; they say no in {refused}" if refused else "", f"; not everything is known about {open_}" if open_ else ""
     return f"{plan.name} can be launched, the clouds say, in {len(usable) - refused} of {counted(len(plan.places), 'place')}{no}{unknown}"
 
 
@@ -267,7 +268,7 @@ def _doubtful(plan: Plan) -> bool:
 
 def _disk(disk: PlannedDisk, *, doubt: bool) -> str:
     if disk.kind == "root":
-        return f"root: {disk.size_gb} GB{', and nobody knows whether it is encrypted' if doubt else ' network disk, encrypted'}"
+        return f"root: {disk.size_gb} GB{', and it is unknown whether it is encrypted' if doubt else ' network disk, encrypted'}"
     own = disk.kind == "instance-store"
     what = "the machine's own NVMe, empty after each stop" if own else f"{disk.size_gb} GB network disk, encrypted"
     return f"{disk.mount}: {what}, {disk.filesystem}"
@@ -317,7 +318,7 @@ def _withdrawn(plan: Plan) -> list[str]:
 
 def _stack(lock: Lock) -> list[str]:
     """What would be installed, in a few lines."""
-    frameworks = [f"{name} {env.version} (CUDA {env.cuda}, {len(env.wheels)} wheels)" for name, env in lock.frameworks.items()]
+    frameworks = [f"{name} {env.version} (CUDA {env.cuda}, {counted(len(env.wheels), 'wheel')})" for name, env in lock.frameworks.items()]
     return [
         f"driver {lock.driver.branch}, {lock.driver.flavour} kernel modules",
         f"CUDA {lock.cuda.version} with gcc {lock.cuda.gcc}, cuDNN {lock.cudnn.version}",

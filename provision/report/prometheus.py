@@ -12,7 +12,7 @@ from provision.verify.finding import OUTCOMES, Report
 _HELP: Final = {
     "gpuprov_check": "The outcome of a check as a label; the value is always 1.",
     "gpuprov_checks": "How many checks have an outcome.",
-    "gpuprov_exit_code": "The verdict: 0 holds, 1 a check failed, 3 something is unknown.",
+    "gpuprov_exit_code": "The verdict: 0 passed, 1 a check failed, 3 something is unknown.",
     "gpuprov_observed_timestamp_seconds": "When the host was observed, by its own clock.",
     "gpuprov_elapsed_seconds": "From asking the host to its answer.",
 }

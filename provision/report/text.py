@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
-from provision.report.base import EXPLAINED, LONGEST_NAME, broken, counted, inert, pasteable, quoted, tally, uneven_checks
+from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, counted
+from provision.report.base import EXPLAINED, LONGEST_NAME, broken, inert, pasteable, quoted, tally, uneven_checks
 from provision.verify.finding import Finding, Outcome, Report, summary
 
 _STYLES: Final[dict[Outcome, dict[str, Any]]] = {
@@ -47,7 +47,7 @@ def render(*reports: Report, strict: bool = False, styled: Styled = plain, width
     if len(reports) > 1:
         lines += _side_by_side(styled, reports)
         total = sum(len(report.findings) for report in reports)
-        lines.append(styled(f"{len(reports)} hosts, {total} checks: {tally(summary(reports))}", bold=True))
+        lines.append(styled(f"{counted(len(reports), 'host')}, {counted(total, 'check')}: {tally(summary(reports))}", bold=True))
     return "\n".join(lines)
 
 

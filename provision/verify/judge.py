@@ -7,6 +7,7 @@ import re
 import textwrap
 from typing import Final
 
+from provision.errors import counted
 from provision.profile.model import Profile
 from provision.profile.verification import Waiver
 from provision.structs import Struct
@@ -69,7 +70,7 @@ def judge(
     if without_gpu:
         findings = [_excuse(finding) for finding in findings]
         excused = sum(finding.excuse == "without-gpu" for finding in findings)
-        notes.append(f"GPU part excused by --without-gpu: {excused} checks were not proven")
+        notes.append(f"GPU part excused by --without-gpu: {counted(excused, 'check was', 'checks were')} not proven")
     if waivers := [waiver for waiver in profile.verify.waivers if waiver.check not in omitted]:
         findings, waiver_notes = _waive(findings, waivers, today or dt.datetime.now(dt.UTC).date())
         notes += waiver_notes
@@ -77,7 +78,7 @@ def judge(
         words = (
             "this is WSL, where the driver is that of Windows and none may be installed" if _wsl(facts) else "no NVIDIA GPU on this host"
         )
-        notes.append(f"{words}: {unproven} GPU checks are unknown")
+        notes.append(f"{words}: {counted(unproven, 'GPU check is', 'GPU checks are')} unknown")
     notes += [*_boot_notes(facts), *_clock_notes(facts)]
     return Report(host, profile.name, tuple(findings), tuple(notes), facts.gathered_at, elapsed_s)
 
@@ -181,5 +182,5 @@ def _clock_notes(facts: Facts) -> list[str]:
     if ahead_s is None or abs(ahead_s) < _CLOCK_OFF_S:
         return []
     days, seconds = divmod(round(abs(ahead_s)), 86_400)
-    length = f"{days} days" if days else f"{seconds} s"
+    length = counted(days, "day") if days else f"{seconds} s"
     return [f"the host's clock is {length} {'ahead of' if ahead_s > 0 else 'behind'} this machine's: its dates are off by that much"]

@@ -130,9 +130,9 @@ def _happened(state: HostState, now: Sample, at: float) -> Iterable[Notice]:
         if before is None:
             continue
         if (grown := _grown(before.ecc_uncorrected, gpu.ecc_uncorrected)) > 0:
-            yield Notice(at, state.name, index, f"{grown} uncorrected memory errors", "the program that was hit has ended: run it again")
+            yield Notice(at, state.name, index, f"uncorrected memory errors: {grown}", "the program that was hit has ended: run it again")
         if (grown := _grown(before.rows_remapped, gpu.rows_remapped)) > 0:
-            yield Notice(at, state.name, index, f"{grown} rows are to be remapped", "drain the host and reset the GPU, which remaps them")
+            yield Notice(at, state.name, index, f"rows to be remapped: {grown}", "drain the host and reset the GPU, which remaps them")
         if gpu.remap_failed and not before.remap_failed:
             yield Notice(at, state.name, index, "a row could not be remapped", "replace the machine")
 

@@ -77,6 +77,6 @@ def apply(
     outcomes = on_each({host: host for host in requests}, one, on_host=on_host, stop=stop)
     if outcomes.errors:
         raise HostsFailedError(
-            outcomes, hint="repair what each line says, and run the same command again: what is correct is only observed"
+            outcomes, hint="repair what each line says, and run the same command again: machines that already match are only checked"
         )
     return outcomes.proven

@@ -235,7 +235,7 @@ class _Baking(Struct):
         instance, report = host.instance, host.result.report
         if report.exit_code(strict=False):
             wrong = ", ".join(finding.check for finding in report.findings if finding.outcome in {"fail", "unknown"})
-            msg = f"{instance.name} does not hold its profile, so no image was made of it: {wrong}"
+            msg = f"{instance.name} does not match its profile, so no image was made of it: {wrong}"
             hint = f"`gpuprov verify {instance.name}` shows why; it stays until its deadline, or until `gpuprov down {instance.name}`"
             raise ImageFailedError(msg, hint=hint)
         base = self._base_of(instance)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from provision import clouds
 from provision.clouds.baked import BakedImage, Bakery, ImageInUseError
 from provision.clouds.base import Cloud
-from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError
+from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError, counted
 from provision.launch.baked import bakery_of
 from provision.launch.lifecycle import first_regions
 from provision.launch.ours import Ours, unanswered
@@ -27,7 +27,7 @@ def find(session: Session, *, rehearsal: bool, say: Say) -> ImageInventory:
     """Every image of ours, in all regions where there could be one."""
     places = regions(session, rehearsal=rehearsal) | everywhere()
     able = {pair for pair in places if clouds.provider(pair[0]).place.bakes()}
-    say(f"asking {len(able)} regions for images")
+    say(f"asking {counted(len(able), 'region')} for images")
     ours = Ours(session.connect(rehearsal=rehearsal), say)
     first = first_regions(able)
     answers = ours.everywhere(first, _of)

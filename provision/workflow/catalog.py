@@ -260,7 +260,7 @@ def roofline_of(words: Sequence[str], precisions: Sequence[str], measurement: Me
     roofs = [roof for gpu in models for roof in roofline.roofs(gpu) if not precisions or roof.precision in precisions]
     silent = [gpu.model for gpu in models if not roofline.roofs(gpu)]
     if not roofs:
-        msg = f"no peaks and bandwidth are known of {', '.join(silent) or 'these'} in that precision"
+        msg = f"no peaks and bandwidth are known for {', '.join(silent) or 'these'} in that precision"
         raise UsageError(msg, hint="`gpuprov catalog gpus` shows what is known")
     note = f"not known: {', '.join(silent)}" if silent else ""
     rows: list[list[object]] = [[r.gpu, r.precision, r.peak_tflops, r.bandwidth_gb_s, r.threshold] for r in roofs]

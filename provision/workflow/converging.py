@@ -1,4 +1,4 @@
-"""Run roles on a host: it does so itself from a signed bundle, or an Ansible on this machine does, over SSH, where the host cannot."""
+"""Run roles on a host, from a signed bundle there; where the host cannot, Ansible on this machine runs them over SSH."""
 
 import functools
 import hashlib

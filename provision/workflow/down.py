@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 
 from provision.clouds.base import has_tags
+from provision.errors import counted
 from provision.launch.lifecycle import destroy, is_gone
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
@@ -57,7 +58,7 @@ def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: 
     busy = {record.launch_id for record in records if session.journal.held(record.name)}
     ours = Ours(session.connect(rehearsal=rehearsal), say)
     places = regions(session, rehearsal=rehearsal) | everywhere()
-    say(f"looking for leftovers in {len(places)} regions")
+    say(f"looking for leftovers in {counted(len(places), 'region')}")
     who = None if all_owners else owners
     mine = [record for record in records if record.rehearsal == rehearsal]
     items, problems = leftovers(ours, places, owners=who, busy=busy, now=dt.datetime.now(dt.UTC), records=mine)

@@ -83,7 +83,7 @@ def _changes(session: Session) -> dict[str, dt.datetime]:
     """
     reading = session.audit.read()
     if reading.line:
-        msg = f"the log of changes does not hold at line {reading.line}, so nobody can say what was changed since a host was verified"
+        msg = f"the log of changes is damaged at line {reading.line}, so it is unknown what was changed since a host was verified"
         raise UsageError(msg, hint="`gpuprov log --check` says what is wrong with it")
     about: dict[str, str] = {}
     last: dict[str, dt.datetime] = {}

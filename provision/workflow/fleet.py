@@ -291,7 +291,7 @@ def extend(session: Session, name: str, more: dt.timedelta | None, *, say: Say) 
         deadline = lifecycle.moved(name, current, planned.profile.limits.deadline_h, more, now)
         if record.signed_at and deadline.timestamp() > record.signed_at + LASTS_S:
             msg = f"the members' bundle counts until {dt.datetime.fromtimestamp(record.signed_at + LASTS_S, dt.UTC):%Y-%m-%d %H:%M} UTC"
-            raise UsageError(msg, hint=f"`gpuprov fleet roll {name}` signs it anew; then run this again")
+            raise UsageError(msg, hint=f"`gpuprov fleet roll {name}` signs it again; then run this again")
         changed = replace(record, deadline=deadline.isoformat(timespec="seconds"))
         say(f"moving the deadline of {name} to {deadline:%Y-%m-%d %H:%M} UTC")
         fleets.put(changed)

@@ -16,7 +16,7 @@ from provision.clouds.base import Cloud, Instance
 from provision.clouds.fleet import FleetMember, FleetView, PostedEvidence
 from provision.concurrent import at_once
 from provision.converge.failed_member import FailedTask
-from provision.errors import EXIT_OK, FactsInvalidError, GpuprovError, InstanceNotFoundError
+from provision.errors import EXIT_OK, FactsInvalidError, GpuprovError, InstanceNotFoundError, counted
 from provision.host import hostkeys
 from provision.host.ssh import Target
 from provision.host.way import actual, check_entry, directives
@@ -218,7 +218,7 @@ def _sampled(
     session: Session, record: FleetRecord, asked_of: Callable[[FleetMember], Profile | None], chosen: Sequence[FleetMember], say: Say
 ) -> dict[str, Report | GpuprovError]:
     """Verify members over SSH, each under the host key that the cloud's own channel has; why not, where one cannot be reached."""
-    say(f"verifying {len(chosen)} members over SSH")
+    say(f"verifying {counted(len(chosen), 'member')} over SSH")
     cloud = session.connect(rehearsal=record.rehearsal)(record.cloud, record.region)
     machines = {instance.id: instance for instance in cloud.find(record.name)}
 

@@ -54,8 +54,8 @@ class IdleRequest(Struct):
     def check_times(self) -> None:
         """Raises UsageError where the warning is longer than the wait."""
         if self.warn_s >= self.idle_s:
-            msg = f"a warning {self.warn_s:g} s before comes after nothing when {self.idle_s:g} s are idle time enough"
-            raise UsageError(msg, hint="make --warn shorter than --idle-for")
+            msg = f"--warn ({self.warn_s:g} s) must be shorter than --idle-for ({self.idle_s:g} s)"
+            raise UsageError(msg, hint="lower --warn, or raise --idle-for")
 
 
 def wait_until_idle(session: Session, request: IdleRequest, *, say: Say) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from provision.clouds.fleet import Fleet, FleetMember, FleetView
 from provision.concurrent import at_once
-from provision.errors import EXIT_OK, GpuprovError, InstanceNotFoundError, UsageError
+from provision.errors import EXIT_OK, GpuprovError, InstanceNotFoundError, UsageError, counted
 from provision.host.way import actual
 from provision.launch.fleets import FleetRecord, Fleets
 from provision.launch.plan import Plan
@@ -43,11 +43,12 @@ def wait_for_idle(session: Session, request: IdleRequest, *, say: Say) -> tuple[
     while True:
         view = _view(fleet, request.name)
         if some and view.size <= request.keep:
-            say(f"{request.name} has {view.size} members, and {request.keep} are kept")
+            say(f"{request.name} has {counted(view.size, 'member')}, and {request.keep} are kept")
             return ()
         with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
             hosts = _hosts(session, record, planned, view, Path(folder), whole=not some, say=say)
-            say(f"watching {len(hosts)} members of {request.name}: idle for {request.idle_s:g} s ends {'one' if some else 'all'}")
+            watched = f"watching {counted(len(hosts), 'member')} of {request.name}"
+            say(f"{watched}: idle for {request.idle_s:g} s ends {'one' if some else 'all'}")
             found = idle_hosts(tuple(hosts), request, request.idle_s - request.warn_s, ends, some=some)
             if not found or (len(found) < len(hosts) and not some):
                 return ()
@@ -79,7 +80,7 @@ def act(session: Session, request: IdleRequest, members: Sequence[FleetMember], 
         leave = [member for member in members if member.id in serving][: max(0, view.size - request.keep)]
         if not leave:
             return []
-        say(f"ending {len(leave)} members of {request.name}, which has {view.size}")
+        say(f"ending {counted(len(leave), 'member')} of {request.name}, which has {view.size}")
         fleets.put(replace(record, size=view.size - len(leave)))
         fleet.shrink(request.name, leave)
     return [f"ended {member.name or member.id}, a member of {request.name}" for member in leave]
@@ -110,7 +111,7 @@ def _hosts(
     if not serving:
         msg = f"no member of {record.name} serves, so none can be idle"
         raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet status {record.name}` shows its members")
-    say(f"reading the host keys of {len(serving)} members over the cloud's own channel")
+    say(f"reading the host keys of {counted(len(serving), 'member')} over the cloud's own channel")
     cloud = session.connect(rehearsal=record.rehearsal)(record.cloud, record.region)
     machines = {instance.id: instance for instance in cloud.find(record.name)}
     network = actual(planned.profile.network, rehearsal=record.rehearsal)

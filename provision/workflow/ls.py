@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from provision import clouds
 from provision.clouds.base import Instance, has_tags, parsed_deadline
+from provision.errors import counted
 from provision.host.way import actual, phrase
 from provision.launch import cost
 from provision.launch.fleets import Fleets
@@ -91,7 +92,8 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
     kinds = [True] if control.running(session.rehearsal_folder) is not None else []
     for rehearsal in kinds if rehearsal_only else [*kinds, False]:
         places = regions(session, rehearsal=rehearsal, profiles=profiles) | everywhere()
-        say(f"asking {len(places)} regions of {'the embedded cloud' if rehearsal else ' and '.join(sorted({c for c, _ in places}))}")
+        asked = "the embedded cloud" if rehearsal else ", ".join(sorted({cloud for cloud, _ in places}))
+        say(f"asking {counted(len(places), 'region')} ({asked})")
         instances, notices, unreachable = survey(Ours(session.connect(rehearsal=rehearsal), say), places)
         problems |= unreachable
         answered |= {cloud for cloud, _ in places} - {*unreachable.values()}

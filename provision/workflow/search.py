@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from provision.clouds.base import Instance, NotSetUpError
-from provision.errors import CredentialsExpiredError, CredentialsMissingError, HostUnreachableError
+from provision.errors import CredentialsExpiredError, CredentialsMissingError, HostUnreachableError, counted
 from provision.launch.cost import profile_of
 from provision.launch.journal import Record
 from provision.launch.lifecycle import first_regions, machines
@@ -90,9 +90,9 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
     if record is not None:
         return Search(ours, places, record)
     places |= everywhere()
-    asked = " and ".join(sorted({cloud for cloud, _ in places}))
+    asked = ", ".join(sorted({cloud for cloud, _ in places}))
     unknown = f"{name} was not launched from here{session.journal.known(name)}"
-    say(f"{unknown}: asking {len(places)} regions of {asked}")
+    say(f"{unknown}: asking {counted(len(places), 'region')} ({asked})")
     return Search(ours, places - _silent(ours, places, say, unknown), None)
 
 

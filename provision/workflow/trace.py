@@ -36,7 +36,7 @@ class Fetched(Struct):
 
 
 def look(target: Target) -> Surroundings:
-    """What stands on the host."""
+    """What the host has that a trace needs."""
     return remote.surroundings(_run(target, remote.LOOK))
 
 

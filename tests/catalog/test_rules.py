@@ -387,7 +387,7 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "driver-stays-in-distribution",
             (SYSTEMS["ubuntu 24.04"], driver("595"), "distribution"),
-            "ubuntu 24.04's driver 595 becomes an empty package that depends on the next branch, so a lock of it does not hold",
+            "ubuntu 24.04's driver 595 becomes an empty package that depends on the next branch, so no lock of it lasts",
         ),
         (
             "cudnn-in-repository",
@@ -455,7 +455,7 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "pytorch-is-measured",
             (release(version="2.15.0", index="cu126"),),
-            "PyTorch 2.15.0 comes from the index cu126, whose wheels are not in the catalogue",
+            "PyTorch 2.15.0 comes from the index cu126, whose wheels are not in the catalog",
         ),
         ("clocks-mode", (gpu("8.0"), DEFAULT, "locked"), "clocks that are left at their default need no mode"),
         ("clocks-mode", (gpu("8.0"), PAIR, "application"), "CARD (8.0) can lock both clocks, which takes the place of application clocks"),

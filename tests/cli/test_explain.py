@@ -16,7 +16,7 @@ def test_explain_tells_every_choice_and_what_was_passed_over(call: Call) -> None
     assert "the open kernel modules need a GSP" in out
     _, out, _ = call("explain", "t4-train", "cuda")
     assert "not 13.4: CUDA 13.4 came with driver" in out
-    assert "the newest in the catalogue of 2026-11-21" in call("explain", "t4-train", "cudnn")[1]
+    assert "the newest in the catalog of 2026-11-21" in call("explain", "t4-train", "cudnn")[1]
     code, _, err = call("explain", "t4-train", "cudda")
     assert (code, "did you mean cuda" in err) == (2, True)
 

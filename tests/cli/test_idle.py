@@ -89,7 +89,7 @@ def test_a_hook_is_told_and_may_object_and_activity_after_the_warning_begins_the
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("idle", "--idle-for", "1m", "--warn", "1m", "--then", "down"), "make --warn shorter"),
+        (("idle", "--idle-for", "1m", "--warn", "1m", "--then", "down"), "lower --warn, or raise"),
         (("idle", "--then", "down", "--hook", "'open"), "close each quote"),
         (("idle", "--idle-for", "2s", "--warn", "1s", "--interval", "0.5", "--then", "down", "--hook", "/no/such"), "does not run"),
         (("nothing", "--then", "down"), "nothing"),

@@ -83,7 +83,7 @@ def test_a_system_whose_key_is_not_known_takes_a_mirror_or_nothing(call: Call, t
     path.write_text(yaml.safe_dump(plain))
     code, _, err = call("lock", str(path))
     assert code == 2
-    assert "the fingerprint of its key is not in the catalogue" in err
+    assert "the fingerprint of its key is not in the catalog" in err
     assert "sources.dnf" in err
     plain.setdefault("sources", {})["dnf"] = {
         "url": "https://mirror.example/",

@@ -80,10 +80,10 @@ def test_ones_own_profile_is_named_by_its_file(call: Call, tmp_path: Path) -> No
     [
         (None, "can be launched in 2 places of 3, says the catalog; no cloud was asked"),
         ([(True, True), (True,)], "can be launched, the clouds say, in 2 of 3 places"),
-        ([(True, None), (True,)], "can be launched, the clouds say, in 2 of 3 places; not all is known of 1"),
-        ([(), (True,)], "can be launched, the clouds say, in 2 of 3 places; not all is known of 1"),
+        ([(True, None), (True,)], "can be launched, the clouds say, in 2 of 3 places; not everything is known about 1"),
+        ([(), (True,)], "can be launched, the clouds say, in 2 of 3 places; not everything is known about 1"),
         ([(None, False), (True,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1"),
-        ([(None, False), (None,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1; not all is known of 1"),
+        ([(None, False), (None,)], "can be launched, the clouds say, in 1 of 3 places; they say no in 1; not everything is known about 1"),
         ([(None, None), ()], "is not known to be launchable: no cloud answered about 2 places of 3"),
         ([(False,), (False, True)], "cannot be launched: the clouds say no in 2 places of 3"),
     ],

@@ -61,7 +61,7 @@ def test_a_warning_is_shown_once_and_refuses_nothing_unless_it_is_told_to(call: 
     path = edited(tmp_path, EXPIRED)
     code, out, err = call("profile", "check", path)
     assert (code, err) == (0, "")
-    assert out.startswith(f"{path}: holds (sha256:")
+    assert out.startswith(f"{path}: valid (sha256:")
     assert out.count("the waiver of root-room expired on 2020-01-01") == 1
     assert f"warning: {path}:" in out
     assert call("profile", "check", path, "--strict")[0] == 2

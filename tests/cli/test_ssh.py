@@ -122,7 +122,7 @@ def test_a_host_is_left_out_where_there_is_one(told: Path, own_home: Path) -> No
         (["-L", "0", "a"], "is not PORT or PORT:PORT"),
         (["-L", "8888:65536", "a"], "is not PORT or PORT:PORT"),
         (["-L", "8888:x", "a"], "is not PORT or PORT:PORT"),
-        (["a", "-L", "8888"], "must stand before HOST: gpuprov ssh -L PORT a"),
+        (["a", "-L", "8888"], "must come before HOST: gpuprov ssh -L PORT a"),
         (["b"], "no instance called 'b'"),
     ],
 )

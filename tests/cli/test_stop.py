@@ -142,7 +142,7 @@ def test_an_unknown_name_is_answered_from_the_journal_before_any_region_is_asked
         assert (code, out) == (2, "")
         first, second, *_ = err.splitlines()
         assert "nosuch was not launched from here (what was: x): asking " in first
-        assert first.endswith(" regions of aws and digitalocean and gcp")
+        assert first.endswith(" regions (aws, digitalocean, gcp)")
         assert second.endswith("looking for nosuch")
         assert "error[instance-not-found]: no instance called 'nosuch' was found" in err
 

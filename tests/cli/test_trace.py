@@ -107,7 +107,7 @@ def test_a_host_without_a_command_says_what_stands_in_the_way(call: Call, tmp_pa
     assert code == 0
     assert f"+ nsys is {tmp_path}/nsys (v1)" in out
     code, out, _ = call("trace", "localhost", "--stop")
-    assert (code, out) == (0, "no trace lies on localhost\n")
+    assert (code, out) == (0, "there is no trace on localhost\n")
 
 
 def test_a_kernel_is_measured_in_words(call: Call) -> None:

@@ -97,7 +97,7 @@ def test_a_profile_that_limits_its_machines_launches_no_more_of_them(call: Call,
     path = tmp_path / "p.yml"
     path.write_text(load.find("t4-train").read_text().replace("  deadline_h: 12", "  deadline_h: 12\n  machines: 2"))
     code, _, err = launch(call, "x", "--count", "3", profile=str(path))
-    assert (code, "allows 2 machines (limits.machines), and 3 are asked for" in err) == (2, True), err
+    assert (code, "limits.machines of profile t4-train is 2, and 3 are asked for" in err) == (2, True), err
     assert call("ls", "--rehearse", "--json")[0] == 0
     assert rows(call) == []
 

@@ -19,7 +19,7 @@ from tests.clouds.offers import why_not_aws, why_not_gcp
         ("p3.2xlarge", "us-east-1", "v100", 1, "withdrawn everywhere"),
         ("p3dn.24xlarge", "ap-east-1", "v100", 8, "is not offered in ap-east-1; it is in "),
         ("g4ad.xlarge", "us-east-1", "t4", 1, "(amd), and the profile asks for t4"),
-        ("g4dn.16xlarge", "us-east-1", "t4", 2, "has 1 GPU(s), and the profile asks for 2"),
+        ("g4dn.16xlarge", "us-east-1", "t4", 2, "has 1 of the 2 GPUs that the profile asks for"),
         ("g4dn.xlrage", "us-east-1", "t4", 1, "did you mean g4dn.xlarge?"),
         ("g4dn.xlarge", "mars-1", "t4", 1, "what mars-1 offers is not recorded"),
         ("g4dn.xlarge", "us-east-1", "t4", 1, ""),

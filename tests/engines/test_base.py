@@ -56,7 +56,7 @@ def test_a_gpu_that_was_left_out_of_the_proof_is_not_exported(desk: Proven) -> N
 
 
 def test_device_files_are_as_many_as_gpus(desk: Proven) -> None:
-    with pytest.raises(HostUnprovenError, match="1 GPUs and 2 device files"):
+    with pytest.raises(HostUnprovenError, match="1 GPU and 2 device files"):
         _ = desk.with_facts(gpu__nodes=["/dev/nvidia0", "/dev/nvidia1"]).hosts[0].gpu_nodes
 
 

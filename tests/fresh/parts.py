@@ -53,7 +53,7 @@ PARTS: Final[Mapping[str, Part]] = {
     # What the set-up installs, with Debian's own Python; the programs that a rehearsal needs; every module.
     "imports": Part(
         _CLONE + "make setup; .venv/bin/python tests/fresh/imports.py; .venv/bin/gpuprov rehearse check; .venv/bin/python --version",
-        r"modules imported\nthis machine can hold rehearsal hosts\nPython 3\.",
+        r"modules imported\nthis machine can run rehearsal hosts\nPython 3\.",
     ),
     "demo": Part(_CLONE + "make demo", _LEFT),
     "user": Part(

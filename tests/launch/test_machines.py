@@ -85,7 +85,7 @@ def test_a_deadline_that_is_over_is_not_moved(end: str) -> None:
     with pytest.raises(UsageError) as caught:
         deadline(end, more=dt.timedelta(hours=1))
     assert caught.value.message == f"'train' should have ended at {end[:10]} {end[11:16]} UTC"
-    assert caught.value.hint == "it is ending; `gpuprov up` launches anew"
+    assert caught.value.hint == "it is ending; `gpuprov up` launches another one"
     assert deadline("2026-11-21T06:00:01+00:00", more=dt.timedelta(hours=1)).second == 1
 
 

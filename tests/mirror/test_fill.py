@@ -89,7 +89,7 @@ def test_an_interrupted_run_leaves_no_folder_and_the_next_one_goes_on(origins: W
         (lambda f: (f / "manifest.json").unlink(), "not a complete folder"),
         (lambda f: (f / "manifest.json").write_text("[" * 100_000), "not a manifest"),
         (lambda f: _edit(f, lambda data: data.update(lock="0" * 64)), "another lock"),
-        (lambda f: _edit(f, lambda data: data["files"].pop()), "lacks"),
+        (lambda f: _edit(f, lambda data: data["files"].pop()), "does not have"),
         (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt/../../etc/passwd")), "not a path of such a folder"),
         (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt/r0/a b")), "not a path of such a folder"),
         (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt.conf")), "not a path of such a folder"),

@@ -94,7 +94,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
     ({"stack__driver_build": "dkms"}, "stack.driver_build", "dkms modules are asked for"),
     ({"stack__driver_build": "signed"}, "stack.driver_build", "signed modules are asked for"),
     ({"stack__driver_flavour": "proprietary"}, "stack.driver_flavour", "has the open modules already"),
-    ({"os__secure_boot": "required"}, "os.secure_boot", "nobody knows who signed"),
+    ({"os__secure_boot": "required"}, "os.secure_boot", "it is unknown who signed"),
     ({"sources": {"packages": "distribution"}}, "sources.packages", "brings a second one"),
 ]
 

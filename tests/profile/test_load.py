@@ -71,7 +71,7 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
     assert f"p.yml:{lines['200GB']}: disks.root.size_gb: cannot be '200GB'; write a whole number of GB, without unit or quotes" in message
     assert f"p.yml:{lines['t5']}: gpu.model: cannot be 't5'; did you mean 't4'?" in message
     assert "places.0.instance_type: is missing" in message
-    assert "(4 complaints)" in message
+    assert "(4 errors)" in message
 
 
 WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "2099-01-01"}
@@ -198,7 +198,7 @@ def test_of_very_many_complaints_the_first_are_shown_and_all_are_counted(tmp_pat
     with pytest.raises(ProfileInvalidError) as caught:
         load.load(write(tmp_path, text))
     head, *lines = caught.value.message.splitlines()
-    assert f"({number} complaint{'' if number == 1 else 's'})" in head
+    assert f"({number} error{'' if number == 1 else 's'})" in head
     assert len(lines) == min(number, 20) + (number > 20)
     assert "wrong_0: is not a key" in lines[0]
     assert (f"… and {number - 20} more" in lines[-1]) is (number > 20)
@@ -269,7 +269,7 @@ def test_the_users_own_profiles_come_before_the_shipped_ones(tmp_path: Path, mon
     (tmp_path / "profiles" / "t4-train.yml").write_text("broken: [")
     monkeypatch.chdir(tmp_path)
     listed = {p.name: p for p in load.list_profiles()}
-    assert "does not hold a profile" in listed["t4-train"].problem
+    assert "is not a valid profile" in listed["t4-train"].problem
     assert not listed["v100-train"].problem
 
 

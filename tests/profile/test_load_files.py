@@ -68,7 +68,7 @@ def test_profiles_are_listed_by_name_with_their_purpose_and_without_locks(tmp_pa
     assert (first.name, first.path, first.purpose, first.problem) == ("aa", Path("profiles/aa.yml"), GOOD["purpose"], "")
     assert first.profile == load.load(first.path)
     assert (bad.path, bad.purpose, bad.profile) == (Path("profiles/bad.yml"), "", None)
-    assert bad.problem.startswith("profiles/bad.yml does not hold a profile")
+    assert bad.problem.startswith("profiles/bad.yml is not a valid profile")
     assert last == listed[-1]
     assert load.find("zz") == Path("profiles/zz.yaml")
     assert not any(entry.name.endswith(".lock") for entry in listed)

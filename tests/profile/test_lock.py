@@ -56,7 +56,7 @@ def test_what_cannot_be_looked_into_is_unresolved_and_has_no_wheels() -> None:
     lock = build(profile("v100-train", stack__frameworks={"pytorch": "2.14.1+cu126"}), TODAY)
     assert lock.frameworks["pytorch"].wheels == ()
     assert any("never reached" in line for line in lock.unresolved)
-    assert any("wheels are not in the catalogue" in line for line in lock.warnings)
+    assert any("wheels are not in the catalog" in line for line in lock.warnings)
 
 
 def test_the_driver_is_named_as_the_system_names_it() -> None:

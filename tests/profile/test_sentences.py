@@ -27,7 +27,7 @@ IMPOSSIBLE = {
     **dict.fromkeys(["recursion_loop", "recursion_depth_exceeded"], "YAML is read within a depth, and aliases are refused"),
     **dict.fromkeys(["frozen_field", "frozen_instance"], "nothing is assigned while a file is validated"),
     **dict.fromkeys(["no_such_attribute", "get_attribute_error"], "objects with attributes are not accepted, only mappings"),
-    "invalid_key": "keys are plain words, which the reader of YAML holds",
+    "invalid_key": "keys are plain words, which the reader of YAML enforces",
     **dict.fromkeys(["iterable_type", "iteration_error"], NO_FIELD),
     "default_factory_not_called": "no default is made from another field",
     "assertion_error": "validators raise ValueError, never assert",

@@ -28,7 +28,7 @@ ONE = Report(
     "host-a",
     "t4-train",
     FINDINGS,
-    notes=("GPU part excused by --without-gpu: 1 checks were not proven",),
+    notes=("GPU part excused by --without-gpu: 1 check was not proven",),
     observed_at="2026-11-21T04:00:39Z",
     elapsed_s=1.25,
 )

@@ -104,7 +104,7 @@ def test_what_holds_with_waivers_has_not_the_colour_of_what_holds() -> None:
     for hosts in ((waived,), (CLEAN, waived)):
         text = html.render(*hosts)
         assert [a["class"] for a in Page(text).all("section") if a.get("id") == "verdict"] == ["verdict waived"]
-        assert "<span>holds, with waivers</span></p>" in text
+        assert "<span>passed, with waivers</span></p>" in text
         assert json.loads(json_format.render(*hosts))["exit_code"] == 0
 
 
@@ -114,7 +114,7 @@ STRICT_CODES = [(ONE,), (CLEAN,), (UNKNOWN,), (WARNED,), (CLEAN, WARNED), (UNKNO
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("hosts", STRICT_CODES, ids=lambda hosts: "-".join(host.host for host in hosts))
 def test_the_verdict_in_colour_in_a_word_and_in_the_title_is_that_of_the_exit_code(hosts: tuple[Report, ...], *, strict: bool) -> None:
-    shown = {0: ("pass", "holds"), 1: ("fail", "does not hold"), 3: ("unknown", "not proven")}
+    shown = {0: ("pass", "passed"), 1: ("fail", "failed"), 3: ("unknown", "not proven")}
     codes = [
         1 if any(host.summary[o] for o in (("fail", "warn") if strict else ("fail",))) else 3 if host.summary["unknown"] else 0
         for host in hosts
@@ -178,14 +178,14 @@ def test_each_finding_unfolds_and_what_does_not_pass_is_unfolded() -> None:
 @pytest.mark.parametrize(
     ("hosts", "sentence"),
     [
-        ((ONE,), "host-a does not hold profile t4-train: 1 check fails, 1 check is unknown"),
-        ((CLEAN,), "host-b holds profile t4-train"),
-        ((UNKNOWN,), "host-c is not proven to hold profile t4-train: 1 check is unknown"),
+        ((ONE,), "host-a does not match profile t4-train: 1 check fails, 1 check is unknown"),
+        ((CLEAN,), "host-b matches profile t4-train"),
+        ((UNKNOWN,), "host-c is not proven to match profile t4-train: 1 check is unknown"),
         ((EMPTY,), "No check was made, so nothing is proven"),
-        ((CLEAN, CLEAN), "All 2 hosts hold profile t4-train"),
-        ((ONE, CLEAN, UNKNOWN), "1 of 3 hosts does not hold profile t4-train; 1 is not proven to"),
-        ((CLEAN, UNKNOWN), "1 of 2 hosts is not proven to hold profile t4-train"),
-        ((CLEAN, Report("x", "v100-train", CLEAN.findings)), "All 2 hosts hold their profiles"),
+        ((CLEAN, CLEAN), "All 2 hosts match profile t4-train"),
+        ((ONE, CLEAN, UNKNOWN), "1 of 3 hosts does not match profile t4-train; 1 is not proven to"),
+        ((CLEAN, UNKNOWN), "1 of 2 hosts is not proven to match profile t4-train"),
+        ((CLEAN, Report("x", "v100-train", CLEAN.findings)), "All 2 hosts match their profiles"),
     ],
 )
 def test_the_verdict_is_one_sentence(hosts: tuple[Report, ...], sentence: str) -> None:
@@ -229,7 +229,7 @@ def test_what_was_measured_is_laid_over_the_roofline_of_its_card_and_stands_in_a
     [drawn] = [svg for svg in page.all("svg") if svg.get("role") == "img"]
     title, about = drawn["aria-labelledby"].split()
     assert re.search(rf'<title id="{title}">Roofline of H200 SXM with what was measured</title>', text)
-    assert re.search(rf'<desc id="{about}">[^<]*4 points were measured; they reach 79% to 88% of what the card could do there', text)
+    assert re.search(rf'<desc id="{about}">[^<]*Measured points: 4; they reach 79% to 88% of what the card could do there', text)
     assert len(page.all("circle")) == 2
     assert len([r for r in page.all("rect") if r.get("class") == "point"]) == 2
     # 783.73 of 989.5 TFLOPS in bf16, and 4244.6 of 4800 GB/s.
@@ -241,7 +241,7 @@ def test_a_card_that_is_not_known_has_its_figures_and_no_roof() -> None:
     strange = replace(MEASURED[0], host="strange", card=None)
     page = Page(html.render(ONE, CLEAN, charts=charts([*MEASURED, strange])))
     assert len([svg for svg in page.all("svg") if svg.get("role") == "img"]) == 1
-    assert "The catalogue has no figures for this card" in page.text
+    assert "The catalog has no figures for this card" in page.text
     assert "strange GPU 0 bf16 product: 783.7 TFLOPS 2731 783.7 not known not known" in page.text
 
 

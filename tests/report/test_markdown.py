@@ -40,7 +40,7 @@ def test_what_does_not_pass_has_details_and_needs_no_colour() -> None:
     assert "- **✗ fail** `check-fail`: what fail proves\n  - expected: `expected fail`\n" in text
     assert "  - hint: do `gpuprov apply host-a --role fail` now\n" in text
     assert text.index("**✗ fail** `check-fail`:") < text.index("**? unknown** `check-unknown`:") < text.index("**! warn** `check-warn`:")
-    assert "> **GPU part excused by --without-gpu\\: 1 checks were not proven**" in text
+    assert "> **GPU part excused by --without-gpu\\: 1 check was not proven**" in text
 
 
 def test_several_hosts_begin_with_what_does_not_pass_everywhere() -> None:

@@ -63,7 +63,7 @@ def test_what_happened_and_when_a_host_was_lost_is_listed() -> None:
     whole = recording({}, {"ecc_uncorrected": 1})
     lost = Moment(110.0, "h", Lost(HostUnreachableError("h did not answer", hint="see it"), 1.0))
     text = render(Recording(2.0, whole.hosts, (*whole.moments, lost), cut=False))
-    assert "after 2 s, <bdi>h</bdi>: GPU 0: 1 uncorrected memory errors" in text
+    assert "after 2 s, <bdi>h</bdi>: GPU 0: uncorrected memory errors: 1" in text
     assert "after 10 s, <bdi>h</bdi>: <bdi>did not answer</bdi>" in text
 
 

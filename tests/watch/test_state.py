@@ -23,8 +23,8 @@ def watched() -> Watched:
 @pytest.mark.parametrize(
     ("change", "happened", "todo"),
     [
-        ({"ecc_uncorrected": 2}, "2 uncorrected memory errors", "run it again"),
-        ({"rows_remapped": 1}, "1 rows are to be remapped", "reset the GPU"),
+        ({"ecc_uncorrected": 2}, "uncorrected memory errors: 2", "run it again"),
+        ({"rows_remapped": 1}, "rows to be remapped: 1", "reset the GPU"),
         ({"remap_failed": True}, "a row could not be remapped", "replace the machine"),
         ({"lost": "GPU is lost"}, "lost: GPU is lost", "reboot"),
     ],

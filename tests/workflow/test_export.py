@@ -120,7 +120,7 @@ def test_without_the_log_nobody_knows_what_was_changed(desk: Proven) -> None:
     changed(desk, "extend", "gp")
     log = desk.session.audit.path
     log.write_text(log.read_text().replace('"extend"', '"extent"', 1) + log.read_text())
-    with pytest.raises(UsageError, match="the log of changes does not hold at line"):
+    with pytest.raises(UsageError, match="the log of changes is damaged at line"):
         desk.pool()
 
 

@@ -191,7 +191,7 @@ def test_an_idle_fleet_is_ended_whole(groups: AwsGroups | GcpGroups, call: Call,
     [
         (("--then", "stop"), "would replace a member that is stopped"),
         (("--then", "down", "--keep", "1"), "keeps no member"),
-        (("--then", "shrink", "--warn", "1h"), "make --warn shorter"),
+        (("--then", "shrink", "--warn", "1h"), "lower --warn, or raise"),
     ],
 )
 def test_what_does_not_fit_a_fleet_is_refused(groups: AwsGroups, call: Call, more: tuple[str, ...], said: str) -> None:

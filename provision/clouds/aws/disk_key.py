@@ -61,7 +61,7 @@ def problem(key: str, regions: Sequence[str], written: str = "disk_key") -> str:
         return f"the key is of {parsed[2]}, and the place names {', '.join(regions)}; a key encrypts disks of its own region"
     if len(set(regions)) > 1 and not name.startswith("key/mrk-"):
         return (
-            f"the place names {len(set(regions))} regions, and this key exists in {parsed[2]} alone; write a place for each region, "
+            f"this key exists in {parsed[2]} alone, and the place names other regions, too; write a place for each region, "
             "a multi-Region key (mrk-), or alias/NAME"
         )
     return ""
@@ -187,7 +187,7 @@ def options(place: Any, *, nvme: bool) -> tuple[CloudOption, ...]:
         "disk_key",
         f"disks encrypted with {place.disk_key}",
         title="Disks are encrypted with a key of your own",
-        reason=f"{place.disk_key}: whoever disables it makes the disks unreadable, and its use stands in the account's trail",
+        reason=f"{place.disk_key}: whoever disables it makes the disks unreadable, and its use is recorded in the account's trail",
         safer=True,
     )
     inside = CloudOption(

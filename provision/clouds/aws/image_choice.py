@@ -128,7 +128,7 @@ def problem(raw: dict[str, Any], instance_type: str, now: dt.datetime) -> str:
         lambda: "is of Windows" if raw.get("Platform") else "",
         lambda: _deprecated(raw, now),
         lambda: "" if raw.get("VirtualizationType", "hvm") == "hvm" else f"is of {raw['VirtualizationType']} virtualization",
-        lambda: "lacks the ENA driver, without which no GPU machine starts" if raw.get("EnaSupport") is False else "",
+        lambda: "has no ENA driver, without which no GPU machine starts" if raw.get("EnaSupport") is False else "",
         lambda: "starts from no EBS volume" if raw.get("RootDeviceType", "ebs") != "ebs" else "",
         lambda: "is not allowed in this account (Allowed AMIs)" if raw.get("ImageAllowed") is False else "",
         lambda: _unfit(raw, instance_type),

@@ -188,7 +188,7 @@ def refusal(place: AwsPlace, region: str, gpu: str, count: int) -> Refusal | Non
     if record.gpu != gpu:
         return Refusal(RefusalKind.WRONG_GPU, f"{name} has {record.gpu_name} ({record.vendor}), and the profile asks for {gpu}{trap}")
     if record.gpus < count:
-        return Refusal(RefusalKind.TOO_FEW_GPUS, f"{name} has {record.gpus:g} GPU(s), and the profile asks for {count}{trap}")
+        return Refusal(RefusalKind.TOO_FEW_GPUS, f"{name} has {record.gpus:g} of the {count} GPUs that the profile asks for{trap}")
     recorded = data.aws().regions.codes.get(region)
     if recorded is None or recorded.zones is None:
         return Refusal(RefusalKind.UNRECORDED, f"what {region} offers is not recorded")

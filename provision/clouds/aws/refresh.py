@@ -20,7 +20,7 @@ from provision.clouds.aws.image_choice import Ami, Wanted, of_system
 from provision.clouds.aws.images import Images
 from provision.clouds.terms import Refreshed, Say
 from provision.concurrent import at_once
-from provision.errors import CloudError, ImageNotFoundError
+from provision.errors import CloudError, ImageNotFoundError, counted
 
 _PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two other regions, for all regions
 
@@ -181,7 +181,7 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
         CloudError: no region answered.
     """
     where = list(regions) or [code for code, region in data.aws().regions.codes.items() if region.zones is not None]
-    say(f"asking AWS for its instance types, and {len(where)} regions what they offer")
+    say(f"asking AWS for instance types and the offers of {counted(len(where), 'region')}")
     base, layer = data.types(), data.refreshed()
     current = {record.type: record for record in instance_types(where[0], access)}
     fresh = {name: msgspec.structs.replace(record, offered={}) for name, record in current.items()}
@@ -238,7 +238,7 @@ def refresh_prices(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     changed, failed = [], list[str]()
     for region in regions or [code for code, record in data.aws().regions.codes.items() if record.zones is not None]:
         names = [record.type for record in data.types().values() if region in record.offered and record.vendor == "nvidia"]
-        say(f"asking AWS for {len(names)} prices in {region}")
+        say(f"asking AWS for {counted(len(names), 'price')} in {region}")
         for price in prices(region, names, access):
             pair = (price.instance_type, price.region)
             usd, _ = old.get(pair, ("unknown", ""))

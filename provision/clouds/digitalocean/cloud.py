@@ -242,7 +242,7 @@ class DigitalOceanCloud:
         keys = poll(read, bool, timeout_s=timeout_s)
         if keys:
             return keys
-        msg = f"no tag of droplet {instance.id} tells its SSH host key"
+        msg = f"no tag of droplet {instance.id} has its SSH host key"
         raise HostKeyUnknownError(msg, hint=f"`gpuprov down {instance.group}`, and launch it again")
 
     def publish_host_keys(self, instance: base.Instance, keys: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from provision.clouds.digitalocean import image_choice, requests
 from provision.clouds.digitalocean.api import DigitalOceanApi
 from provision.clouds.digitalocean.errors import ACCESS, NotThereError
 from provision.concurrent import at_once
-from provision.errors import CloudError, ImageNotFoundError
+from provision.errors import CloudError, ImageNotFoundError, counted
 
 
 def examine(api: DigitalOceanApi, order: base.Order, region: str) -> list[base.Answer]:
@@ -59,7 +59,7 @@ def _quota(api: DigitalOceanApi, order: base.Order) -> base.Answer:
     limit = int(account["droplet_limit"])
     warned = f"; DigitalOcean warns: {account.get('status_message', '')}" if account.get("status") == "warning" else ""
     used = sum(len(api.pages("droplets_list", "droplets", type=kind)) for kind in ("droplets", "gpus"))
-    said = f"{order.count} droplets needed, {used} of {limit} used (droplet_limit){warned}"
+    said = f"{counted(order.count, 'droplet')} needed, {used} of {limit} used (droplet_limit){warned}"
     return base.Answer("quota", holds=used + order.count <= limit, said=said)
 
 
@@ -69,7 +69,7 @@ def _volumes(api: DigitalOceanApi, order: base.Order) -> base.Answer:
     if limit is None:
         return base.Answer("volumes", holds=None, said="DigitalOcean does not say how many volumes the account may have")
     used = len(api.pages("volumes_list", "volumes"))
-    said = f"{order.count} volumes needed, {used} of {limit} used (volume_limit)"
+    said = f"{counted(order.count, 'volume')} needed, {used} of {limit} used (volume_limit)"
     return base.Answer("volumes", holds=used + order.count <= limit, said=said)
 
 

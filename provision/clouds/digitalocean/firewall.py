@@ -74,7 +74,7 @@ def until_holds(api: DigitalOceanApi, name: str) -> None:
 
     raw = poll(look, lambda raw: raw is None or raw["status"] == "failed" or held(raw), timeout_s=_HOLDS_S)
     if not held(raw):
-        msg = f"the firewall {requests.firewall_name(name)} does not hold: it is {raw['status'] if raw else 'gone'}"
+        msg = f"the firewall {requests.firewall_name(name)} is not in force: it is {raw['status'] if raw else 'gone'}"
         raise CloudInvalidError(msg, hint=f"try again; where it stays so, `gpuprov down {name}`, and ask DigitalOcean's support")
 
 

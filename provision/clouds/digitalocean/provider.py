@@ -69,9 +69,9 @@ safeguards: tuple[Safeguard, ...] = (
     Safeguard("the first host key is given by user data, and rotated at the first contact"),
     Safeguard("no droplet agent, no monitoring agent, and root's password is locked"),
     Safeguard(
-        "the firewall stands before the droplet",
-        "The firewall stands before the machine",
-        "it is bound to a tag that the droplet is created with; until it holds for the droplet every port is open, and nobody connects",
+        "the firewall exists before the droplet",
+        "The firewall exists before the machine",
+        "it is bound to a tag that the droplet is created with; until it applies to the droplet every port is open, and nobody connects",
     ),
 )
 ways: Mapping[str, Way] = {}
@@ -236,7 +236,7 @@ def cloud_options(place: DigitalOceanPlace) -> tuple[CloudOption, ...]:
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG001 - scopes know no places
     """DigitalOcean has no policy document: a token has scopes."""
-    note = "every scope to launch, look after and remove, for a custom-scoped token; scopes hold for the whole team, not for one launch"
+    note = "every scope to launch, look after and remove, for a custom-scoped token; scopes apply to the whole team, not to one launch"
     return None, note
 
 
@@ -276,6 +276,6 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
         *([("volumes_create", "make the data volume", requests.volume(order, host, region))] if volumes else []),
         ("droplets_create", "make the droplet", requests.droplet(order, host, region, volumes)),
         ("droplets_get", "wait until it is active and has its address and its tags", {"droplet_id": "<the droplet>"}),
-        ("firewalls_list", "wait until the firewall holds for it", {}),
+        ("firewalls_list", "wait until the firewall applies to it", {}),
     ]
     return [PlannedCall("digitalocean", action, purpose, parameters) for action, purpose, parameters in planned]

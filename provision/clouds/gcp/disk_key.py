@@ -92,7 +92,7 @@ def options(place: Any, *, scratch: bool) -> tuple[CloudOption, ...]:
         "disk_key",
         f"disks encrypted with {place.disk_key}, which Compute Engine's service agent must be allowed to use",
         title="Disks are encrypted with a key of your own",
-        reason=f"{place.disk_key}: whoever disables it makes the disks unreadable, and its use stands in the project's audit log",
+        reason=f"{place.disk_key}: whoever disables it makes the disks unreadable, and its use is recorded in the project's audit log",
         safer=True,
     )
     inside = CloudOption(

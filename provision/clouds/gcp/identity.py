@@ -138,7 +138,7 @@ def options(place: Any) -> tuple[CloudOption, ...]:
         return login
     email = place.identity.service_account
     editor = "it is the project's default account, which has the role Editor unless an organisation policy or a person took it away"
-    unknown = "it is not known what it may do: grants stand at the project, its folders, its organisation and at single resources"
+    unknown = "it is not known what it may do: grants may be on the project, its folders, its organisation and at single resources"
     default = _DEFAULT.fullmatch(email) is not None
     return (
         *login,
@@ -155,7 +155,7 @@ def options(place: Any) -> tuple[CloudOption, ...]:
 
 def _os_login() -> tuple[CloudOption, ...]:
     reason = (
-        "who may log in is decided by IAM at each login, and not by a key in the machine's metadata; the key stands in the Google account "
+        "who may log in is decided by IAM at each login, and not by a key in the machine's metadata; the key is in the Google account "
         "of whoever launches, until `down` or the deadline"
     )
     return (CloudOption("os_login", "logs in through OS Login", title="IAM decides who logs in (OS Login)", reason=reason, safer=True),)

@@ -45,7 +45,7 @@ from provision.clouds.terms import (
     SecureBoot,
     Way,
 )
-from provision.errors import UsageError
+from provision.errors import UsageError, counted
 from provision.paths import text_of
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
@@ -73,7 +73,7 @@ safeguards: tuple[Safeguard, ...] = (
     Safeguard(
         "port 22 denied to all others, whatever the network's default rules say",
         "Port 22 is closed to everybody else",
-        "a rule of its own stands before the default network's, which lets SSH in from everywhere",
+        "a rule of its own comes before the default network's, which lets SSH in from everywhere",
     ),
 )
 # The command: cloud.google.com/sdk/gcloud/reference/compute/start-iap-tunnel. `gcloud compute ssh --tunnel-through-iap --dry-run` itself
@@ -157,7 +157,7 @@ def smallest_with(gpu: str) -> str:
     """Where a GPU can be had, in a few words; empty when nowhere."""
     accelerator = data.accelerator(gpu)
     zones = data.zones(accelerator)
-    return f"{len(zones)} zones of GCP ({_few(regions_with(accelerator))})" if zones else ""
+    return f"{counted(len(zones), 'zone')} of GCP ({_few(regions_with(accelerator))})" if zones else ""
 
 
 def _few(names: Sequence[str]) -> str:

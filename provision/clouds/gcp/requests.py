@@ -15,7 +15,7 @@ from provision.clouds.gcp.data import attached_ssds
 from provision.clouds.gcp.image_choice import login_of, own_of, source_image
 from provision.clouds.gcp.place import capacity_of
 from provision.clouds.userdata import user_data
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, counted
 
 OS_TAG: Final = "gpuprov:os"
 LOGIN_TAG: Final = "gpuprov:login"  # the first user on an image of one's own, or of OS Login
@@ -116,7 +116,7 @@ def check_limit(deadline: dt.datetime, now: dt.datetime | None = None) -> None:
     seconds = int((deadline - (now or dt.datetime.now(dt.UTC))).total_seconds())
     if not least <= seconds <= most:
         days = most // 86_400
-        msg = f"GCP lets a machine run for {least} s at least and {days} days at most; the deadline {deadline:%F %R} is {seconds} s away"
+        msg = f"GCP lets a machine run for {least} s at least and {counted(days, 'day')} at most; {deadline:%F %R} is {seconds} s away"
         raise CloudInvalidError(msg, hint="change limits.deadline_h of the profile, or give `gpuprov extend` another time")
 
 

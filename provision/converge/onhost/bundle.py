@@ -57,7 +57,7 @@ def check(statement, signature, signers, principal, minimum, now, seen=0, folder
         except subprocess.TimeoutExpired:
             raise RefusedBundle("no-keygen", "ssh-keygen gave no answer for %d s" % VERIFY_S)
     if done.returncode != 0:
-        raise RefusedBundle("signature", " ".join(done.stdout.decode(errors="replace").split())[-300:] or "the signature does not hold")
+        raise RefusedBundle("signature", " ".join(done.stdout.decode(errors="replace").split())[-300:] or "the signature is not valid")
     try:
         stated = json.loads(statement.decode())
         layers = {name: (stated["layers"][name]["sha256"], stated["layers"][name]["bytes"]) for name in LAYERS}
@@ -70,7 +70,7 @@ def check(statement, signature, signers, principal, minimum, now, seen=0, folder
     if not sound:
         raise RefusedBundle("statement", "what was signed is not the statement of a bundle")
     if now < stated["not_before"] - SKEW_S:
-        raise RefusedBundle("clock", "it holds from %d on, and this clock says %d" % (stated["not_before"], now))
+        raise RefusedBundle("clock", "it is valid from %d on, and this clock says %d" % (stated["not_before"], now))
     if now >= stated["expires"]:
         raise RefusedBundle("expired", "it expired at %d, and this clock says %d" % (stated["expires"], now))
     if stated["serial"] < max(minimum, seen):

@@ -152,7 +152,7 @@ def prove(expected: Expected, place: Path, root: Path, run: Path) -> int:
     if report.exit_code() != EXIT_OK:
         names = ", ".join(f"{finding.check} {finding.outcome}" for finding in open_ones[:_NAMED])
         more = f" and {len(open_ones) - _NAMED} more" if len(open_ones) > _NAMED else ""
-        sys.stderr.write(f"these checks do not hold: {names}{more}\n")
+        sys.stderr.write(f"these checks do not pass: {names}{more}\n")
     return report.exit_code()
 
 

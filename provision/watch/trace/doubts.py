@@ -43,7 +43,7 @@ _TEXTS: Final[Mapping[DoubtKind, Callable[[Doubt], str]]] = {
     DoubtKind.NO_WORK: lambda doubt: ": ".join(("no GPU work in this trace", *doubt.words)),
     DoubtKind.TOO_FEW: lambda doubt: f"too few operations of a GPU: {doubt.figure:.0f}, and {doubt.least:.0f} are needed",
     DoubtKind.TOO_SHORT: lambda doubt: f"{doubt.figure:.0f} ms are short, and may not be like the rest: {doubt.least:.0f} ms are better",
-    DoubtKind.PART_MISSING: lambda doubt: f"the gaps are not explained: the trace lacks {', '.join(doubt.words)}",
+    DoubtKind.PART_MISSING: lambda doubt: f"the gaps are not explained: missing in the trace: {', '.join(doubt.words)}",
     DoubtKind.UNEXPLAINED: lambda doubt: f"{doubt.figure:.0%} of the time is gaps before work whose call is not in the trace",
     DoubtKind.UNCORRELATED: lambda doubt: f"{doubt.figure:.0%} of the operations have no call in the trace",
     DoubtKind.OVERHEAD: lambda doubt: f"the profiler itself took {doubt.figure:.0%} of the time",

@@ -63,7 +63,7 @@ def replacement(old: str, card: str) -> Replacement:
     table = _metrics()
     entry = table.metrics.get(old)
     if entry is None:
-        msg = f"nothing is known of a metric {old[:60]!a}"
+        msg = f"nothing is known about a metric {old[:60]!a}"
         listed = "`ncu --query-metrics` lists what your card has; `gpuprov explain-metric` what is known here"
         raise UsageError(msg, hint=suggested(old, table.metrics) or listed)
     capability = cards()[card]

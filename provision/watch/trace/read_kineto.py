@@ -159,7 +159,7 @@ class _Events:
                     msg = f"{self._path} is not a trace of PyTorch's profiler: an event is not JSON, or larger than {_MOST_EVENT >> 20} MiB"
                     raise FactsInvalidError(msg, hint=_HINT) from error
                 if self._ended:
-                    self._notes.append("the file is cut off: what stands before the cut is looked at")
+                    self._notes.append("the file is cut off: what comes before the cut is looked at")
                     return
                 self._text, at = self._text[at:], 0
                 self._more()

@@ -173,7 +173,7 @@ def remarks(there: Surroundings, host: str) -> list[Remark]:
     nsys = Remark(f"nsys is {there.nsys} ({there.nsys_version or 'of an unknown version'})")
     if not there.nsys:
         nsys = Remark("no nsys: PyTorch's profiler is used, for Python programs", f"add nsys to `stack.profilers` of the profile, {apply}")
-    no_gpu = Remark("no GPU: a trace would hold what the host does and no more", "trace on a host with a GPU")
+    no_gpu = Remark("no GPU: a trace would show only what the host does", "trace on a host with a GPU")
     found = [nsys, Remark("1 GPU" if there.gpus == 1 else f"{there.gpus} GPUs") if there.gpus else no_gpu]
     if not there.tmux:
         found.append(Remark("no tmux: the program runs under nohup, and outlives a lost connection as well"))

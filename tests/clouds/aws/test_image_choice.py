@@ -43,7 +43,7 @@ REFUSED = [
     ({"Platform": "windows"}, "is of Windows"),
     ({"DeprecationTime": "2026-11-21T00:00:00.000Z"}, "is deprecated since 2026-11-21"),
     ({"VirtualizationType": "paravirtual"}, "is of paravirtual virtualization"),
-    ({"EnaSupport": False}, "lacks the ENA driver"),
+    ({"EnaSupport": False}, "has no ENA driver"),
     ({"RootDeviceType": "instance-store"}, "starts from no EBS volume"),
     ({"ImageAllowed": False}, "is not allowed in this account (Allowed AMIs)"),
     ({"Architecture": "arm64"}, "is for arm64, and g4dn.xlarge has x86_64"),

@@ -82,7 +82,7 @@ def test_a_table_without_a_row_is_missing_as_well(tmp_path: Path) -> None:
     line.calls = []
     trace = read(export(tmp_path / "t.sqlite", line), WHOLE)
     assert TracePart.CALLS in trace.missing
-    assert "lacks calls of the CUDA API" in str(verdicts(trace)[0].doubts[0])
+    assert "missing in the trace: calls of the CUDA API" in str(verdicts(trace)[0].doubts[0])
 
 
 def test_pageable_and_pinned_copies_are_told_apart(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def _image(subject: Subject) -> dict[str, Any]:
         about = f"The newest image of owner {want.owner} whose name is like {want.name}: look for it with `aws ec2 describe-images`."
         return {"Type": "AWS::EC2::Image::Id", "Description": about}
     kind = "AWS::EC2::Image::Id" if want.id else "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
-    value, about = want.id or want.parameter, "The profile's own image." if want.own else "The image of the profile's system."
+    value, about = want.id or want.parameter, "The custom image of the profile." if want.own else "The image of the profile's system."
     return {"Type": kind, "Description": about, "Default": value, "AllowedValues": [value]}
 
 
@@ -168,7 +168,7 @@ def _piece(piece: str | Hole) -> Any:
     if isinstance(piece, Hole):
         return _HOLES[piece.name]
     if "{{" in piece:  # no field of an order admits it, and CloudFormation has no way to write it as a plain text
-        msg = "a text of the profile holds {{, which CloudFormation would evaluate"
+        msg = "a text of the profile contains {{, which CloudFormation would evaluate"
         raise UsageError(msg, hint="take it out of the profile, or choose another form")
     return piece
 
