@@ -119,7 +119,7 @@ _NVLINK5: Final = frozenset(range(144, 151))
 # From the mildest to the gravest: each is tried, and where the code comes again, the next one. A reset needs a GPU that nothing uses; a
 # stop and a start move a virtual machine to other hardware.
 _CHAIN: Final[dict[Action, str]] = {
-    "nothing": "nothing: NVIDIA's catalogue says that it can be ignored",
+    "nothing": "nothing: NVIDIA's catalog says that it can be ignored",
     "look later": "look again after a day: where it comes often, reset the GPU and tell the cloud",
     "restart program": "run the program again; where other programs get it too, reset the GPU (`sudo nvidia-smi --gpu-reset`), then reboot",
     "update driver": "install the driver of the release that the host has",
@@ -136,7 +136,7 @@ _WORST: Final[tuple[Action, ...]] = tuple(_CHAIN)
 
 
 def action(xid: int, *, nonfatal: bool = False) -> Action:
-    """What NVIDIA's catalogue says to do at once about an XID; `nonfatal` is what its line says."""
+    """What NVIDIA's catalog says to do at once about an XID; `nonfatal` is what its line says."""
     return "look later" if nonfatal and xid in _NVLINK5 else _ACTIONS.get(xid, "replace")
 
 

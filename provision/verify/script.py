@@ -24,7 +24,7 @@ and mail facts.json back. It is then judged against the profile: gpuprov verify 
 
 What it reads:
 - files of /etc, /proc, /sys, /usr, /lib, /run, /opt and /var/lib/dpkg, and which files there are below /boot and /dev
-- the kernel log of this boot (journalctl, or dmesg), if this user may read it; only the driver's complaints (NVRM: Xid) are kept,
+- the kernel log of this boot (journalctl, or dmesg), if this user may read it; only the driver's messages (NVRM: Xid) are kept,
   one line for each kind
 - PATH and the variables below, from this session's environment, a login's (bash -lc env), that of services (systemctl show-environment),
   that of sudo (sudo -n env, which never asks for a password) and /etc/environment:
@@ -32,11 +32,11 @@ What it reads:
 - versions and settings, from those of these tools that are installed:
 {tools}
 - each framework below /opt/gpuprov: it computes one small known product; if there is NVENC, ffmpeg encodes one frame; if there is nvcc, it
-  compiles a kernel of 25 lines, which stands below and is run on each GPU
+  compiles a kernel of 25 lines, which is below and is run on each GPU
 As root it steps down (setpriv): to the user nobody, to see what an ordinary user may do and to compile, and to a member of the group
 gpuprov-counters, if it has one, to see what a member may do, and that the helper takes neither options nor variables of hers while it is
 root. Another user who may use sudo without a password does the second with sudo.
-It starts no container: only `gpuprov verify` does, where a profile asks for containers, with the code that stands below.
+It starts no container: only `gpuprov verify` does, where a profile asks for containers, with the code below.
 What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once, also where you press Ctrl-C; the
 member's, where sudo gave it to her, stays then), changes no setting, opens no connection, and needs no right beyond the user's own.
 facts.json holds no keys and no contents of anybody's files; it names the users who can log in and the members of gpuprov-counters.

@@ -27,7 +27,7 @@ def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) ->
     assert host.findings()["counters-on-disk"].outcome == "fail"
     host.converge("group", ("counters", "base"))
     found = host.findings()["counters-on-disk"]
-    assert (found.outcome, found.observed) == ("pass", "option 1, 1 members, capabilities 0000004000000000")
+    assert (found.outcome, found.observed) == ("pass", "option 1, members: 1, capabilities 0000004000000000")
     assert host.converge("again", ("counters", "base")).changed_tasks == ()
     as_ada = "sudo setpriv --reuid=ada --regid=ada --init-groups"
     assert host.lab.shell(f"cd /; {as_ada} env HOME=/home/ada X='a b' with-counters sh -c 'id -un; echo \"$HOME\"'") == "ada\n/home/ada"

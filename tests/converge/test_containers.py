@@ -142,7 +142,7 @@ def test_a_container_of_podman_computes_on_what_the_list_of_devices_gives_it(
     lab.shell(f"sudo mkdir -p /opt/stand-in /etc/cdi; echo {library} | base64 -d | sudo tee /opt/stand-in/libcuda.so.1 > /dev/null")
     lab.shell(f"echo '{LIST}' | sudo tee /etc/cdi/nvidia.yaml; sudo touch /dev/nvidia0")
     computes = host.findings()["containers"]
-    assert (computes.outcome, computes.observed.endswith(": right on 1 GPU(s)")) == ("pass", True), computes
+    assert (computes.outcome, computes.observed.endswith(": right on every GPU (1)")) == ("pass", True), computes
     lab.shell("sudo rm -r /etc/cdi")
     unlisted = host.findings()["containers"]
     assert (unlisted.outcome, "unresolvable CDI devices" in unlisted.observed) == ("fail", True), unlisted

@@ -88,7 +88,7 @@ def read(message: ToolMessage) -> Iterator[Measured]:
         raise ValueError(msg)
     tests = [test for category in found.test_categories for test in category.tests]
     if not 1 <= len(tests) <= _MOST_TESTS:
-        msg = f"DCGM made {len(tests)} tests"
+        msg = f"DCGM's output has no test, or too many: {len(tests)}"
         raise ValueError(msg)
     figures = [figure for test in tests for figure in _test(test, message, document.metadata.version or found.version)]
     if message.code and {figure.detail["result"] for figure in figures} <= {"Pass", "Skip"}:

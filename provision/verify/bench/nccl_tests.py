@@ -33,7 +33,7 @@ def read(message: ToolMessage) -> Measured:
     row, wrong, average = (_only(lines, pattern) for pattern in (_ROW, _WRONG, _AVERAGE))
     ranks = [int(match[1]) for line in lines if (match := _RANK.fullmatch(line))]
     if not gpus or ranks != list(range(gpus)):
-        msg = f"it used {len(ranks)} GPUs of {gpus}"
+        msg = f"it used {len(ranks)} of {gpus} GPUs"
         raise ValueError(msg)
     size, count = int(row[1]), int(row[2])
     if (size, count) != (SIZE, SIZE // 4):
@@ -60,6 +60,6 @@ def _only(lines: list[str], pattern: re.Pattern[str]) -> re.Match[str]:
     """The one line of a form."""
     found = [match for line in lines if (match := pattern.fullmatch(line))]
     if len(found) != 1:
-        msg = f"its output has {len(found)} lines of a form that it has once"
+        msg = f"a line that must occur once in its output occurs {len(found)} times"
         raise ValueError(msg)
     return found[0]

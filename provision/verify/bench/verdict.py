@@ -142,7 +142,7 @@ def _fleet(figure: Measured, past: Past) -> Reference | None:
 
 def _against(card: GpuRecord | None, figure: Measured, reference: Reference | None, share: float | None) -> tuple[BenchOutcome, str]:
     if reference is None or share is None or figure.value is None:
-        return ("unknown", "no sourced figure of this card" if card else "the catalogue does not have this card")
+        return ("unknown", "no sourced figure of this card" if card else "the catalog does not have this card")
     if reference.most is not None and figure.value > reference.most * ABSURD:
         return ("unknown", f"more than the {reference.most:g} that it can do")
     if reference.warn is None:

@@ -154,7 +154,7 @@ def computed(expected: str, trial: NvccTrial, wrong: Sequence[str], right: int, 
     if right < gpus:
         return fails(expected, f"right on {right} of {gpus} GPUs", "see the checks gpu and device-nodes")
     who = " as root" if trial.as_root else ""
-    return passes(expected, f"compiled for {' and '.join(trial.built)}, right on {right} GPU(s){who}")
+    return passes(expected, f"compiled for {' and '.join(trial.built)}, right on every GPU ({right}){who}")
 
 
 class Signs(MutableStruct):

@@ -83,8 +83,8 @@ def _sums(expected: str, program: ContainerProgram, gpus: int, how: str) -> Verd
     if wrong:
         return fails(expected, f"{how}: {'; '.join(wrong)}", "see the checks driver and gpu-health")
     if len(program.devices) < gpus:
-        return fails(expected, f"{how}: right on {len(program.devices)} of {gpus} GPUs", "see `nvidia-ctk cdi list`: it lacks a GPU")
-    return passes(expected, f"{how}: right on {len(program.devices)} GPU(s)")
+        return fails(expected, f"{how}: right on {len(program.devices)} of {gpus} GPUs", "see `nvidia-ctk cdi list`: a GPU is missing")
+    return passes(expected, f"{how}: right on every GPU ({len(program.devices)})")
 
 
 def _counters(expected: str, run: ContainerRunFacts, verdict: Verdict) -> Verdict:

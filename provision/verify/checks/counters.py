@@ -108,7 +108,7 @@ def _on_disk(facts: Facts, profile: Profile) -> Verdict:
     setting = "0" if profile.gpu.counters == "all-users" else "1"
     expected = f"NVreg_RestrictProfilingToAdminUsers={setting} at the next load of the driver"
     where = " by the kernel's command line" if counters.by_command_line else ""
-    observed = "not set, which means 1" if counters.on_disk is None else f"set to {counters.on_disk}{where}"
+    observed = "not set, so it is 1 (the default)" if counters.on_disk is None else f"set to {counters.on_disk}{where}"
     if (counters.on_disk or "1") == setting:
         return passes(expected, observed)
     return fails(expected, observed, _COMMAND_LINE if counters.by_command_line else _APPLY)
@@ -119,7 +119,7 @@ def _group_on_disk(counters: CountersFacts) -> Verdict:
     group = counters.as_group
     if group is None:
         return fails(expected, "no with-counters", _APPLY_GROUP)
-    observed = f"option {counters.on_disk or 'not set'}, {len(group.members)} members, capabilities {group.capabilities or 'not seen'}"
+    observed = f"option {counters.on_disk or 'not set'}, members: {len(group.members)}, capabilities {group.capabilities or 'not seen'}"
     if (counters.on_disk or "1") != "1" or not group.members:
         return fails(expected, observed, _COMMAND_LINE if counters.by_command_line and counters.on_disk != "1" else _APPLY_GROUP)
     if group.capabilities is None:

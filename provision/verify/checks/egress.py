@@ -29,7 +29,7 @@ def _egress(facts: Facts, profile: Profile) -> Verdict:
             "the authority is missing" if not found.authority else "another authority" if authority else "an authority is left over"
         )
     elif authority and not found.trusted:
-        problems.append("the system's store lacks the authority")
+        problems.append("the authority is not in the system's store")
     if problems:
         return fails(expected, "; ".join(problems), apply("sources", "puts it right"))
     return passes(expected, "as it should be") if parts else not_applicable(_NEITHER)

@@ -36,7 +36,7 @@ _POWER = "power the host off and on again, which a reboot does not do; if the ca
 # What to do about a card that the driver does not start, by the cause that it gives.
 _CAUSES: Final = {
     "branch": "this branch of the driver does not drive the card: another one in stack.driver of the profile, then `gpuprov apply HOST`",
-    "proprietary": "the open kernel modules require a GSP, which this card lacks: stack.driver_flavour, then `gpuprov apply HOST`",
+    "proprietary": "the open kernel modules require a GSP, which this card does not have: stack.driver_flavour, then `gpuprov apply HOST`",
     "flavour": "this card requires the open kernel modules: stack.driver_flavour of the profile, then `gpuprov apply HOST`",
     "firmware": "the driver did not find its firmware: reinstall its packages (`ls /lib/firmware/nvidia` has the versions), and reboot",
     "address-space": "the card gets no addresses for its memory: switch on `Above 4G Decoding` in the firmware, or large MMIO for the VM",
@@ -194,7 +194,7 @@ def _held(facts: Facts, modules: ModulesFacts) -> tuple[str, bool]:
     loose: list[str] = []
     with contextlib.suppress(NotObservedError):
         loose = [name for name in facts.read(UpgradesFacts).packages if _OF_ONE_VERSION.fullmatch(name) and not modules.holds(name)]
-    words = ", ".join(locks) or "nothing of the driver"
+    words = ", ".join(locks) or "no package of the driver"
     return f"{words}; NOT held: {', '.join(loose)}" if locks and loose else words, bool(locks) and not loose
 
 
@@ -205,7 +205,7 @@ def _built(facts: Facts, profile: Profile) -> Verdict:
         return _on_the_image(facts, facts.read(ModulesFacts))
     expected = "the driver's module built for every kernel that has headers, and its packages held"
     modules = facts.read(ModulesFacts)
-    kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in modules.kernels) or "no kernel has headers"
+    kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in modules.kernels) or "no kernel headers"
     held, locked = _held(facts, modules)
     observed = f"{kernels}; held: {held}"
     hint = apply("nvidia_driver", "installs, builds and holds it")

@@ -6,6 +6,7 @@ Limits and their sources: docs/sources/verification.md §2.5-2.7.
 import contextlib
 from typing import Final
 
+from provision.errors import counted
 from provision.profile.model import Profile
 from provision.verify.checks.base import (
     OF_THE_IMAGE,
@@ -103,7 +104,7 @@ def _memory(device: DeviceFacts) -> Signs:
 
 
 def _errors(count: int) -> str:
-    return f"{count} uncorrected ECC error{'' if count == 1 else 's'}"
+    return counted(count, "uncorrected ECC error")
 
 
 def _rows(device: DeviceFacts) -> Signs:
@@ -173,7 +174,7 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
     if words["hard"]:
         return fails(expected, observed, f"drain the host; {advice(told) if _is_hard(told) else RESET_ALL}")
     if words["soft"]:
-        return warns(expected, observed, advice(told) if told else "look again after a day: where it comes often, tell the cloud")
+        return warns(expected, observed, advice(told) if told else "look again after a day: where it comes often, report it to the cloud")
     if not log.complete:
         hint = "look into /var/log/kern.log, or again after the next boot"
         return unknown(expected, f"{observed}, and the log's beginning is lost", hint)
@@ -194,7 +195,7 @@ def _indices(facts: Facts) -> dict[str, int]:
 
 def _gsp(facts: Facts, profile: Profile) -> Verdict:
     """The GPU's system processor (GSP) runs most of the driver, always with the open modules. A GPU whose GSP hangs is lost."""
-    expected = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
+    expected = "no timeout of the GPU's system processor (GSP), and its firmware as the driver's option says"
     require_gpu(facts)
     seen, log, gpus = facts.read(GspFacts), facts.read(XidsFacts), dict[int, DeviceFacts]()
     with contextlib.suppress(NotObservedError):  # without one, the modules may be why
@@ -230,7 +231,7 @@ def _gsp_state(gpu: DeviceFacts) -> None:
 
 def _throttling(facts: Facts, profile: Profile) -> Verdict:
     if lacks(facts, lambda device: device.event_reasons):
-        return not_applicable("this GPU does not tell what holds its clocks down")
+        return not_applicable("this GPU does not report what limits its clocks")
     return each_gpu(
         facts,
         profile,

@@ -67,7 +67,7 @@ def _ran(expected: str, run: OpenClRun, gpus: int) -> Verdict:
         return fails(expected, "; ".join(wrong), "see the checks driver, skew and gpu-health")
     if len(run.devices) < gpus:
         return fails(expected, f"right on {len(run.devices)} of {gpus} GPUs", "see the checks gpu and device-nodes")
-    return passes(expected, f"right on {len(run.devices)} GPU(s), {run.devices[0].device}")
+    return passes(expected, f"right on every GPU ({len(run.devices)}), {run.devices[0].device}")
 
 
 _check = partial(Check, role="extras", needs_gpu=True, tier="standard")

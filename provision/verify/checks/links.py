@@ -55,9 +55,9 @@ def _nodes(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, "nouveau is loaded", "blacklist nouveau and reboot; the driver's package does it")
     gpus = len(facts.read(NvmlFacts).devices)
     if gpus == 0:
-        return fails(expected, f"{len(gpu.nodes)} nodes for the 0 GPUs of NVML", "the driver starts no GPU: see the check gpu")
+        return fails(expected, f"device nodes: {len(gpu.nodes)}; GPUs of NVML: 0", "the driver starts no GPU: see the check gpu")
     if len(gpu.nodes) < gpus:
-        return fails(expected, f"{len(gpu.nodes)} nodes for the {gpus} GPUs of NVML", _MODPROBE)
+        return fails(expected, f"device nodes: {len(gpu.nodes)}; GPUs of NVML: {gpus}", _MODPROBE)
     missing = [path for path in ("/dev/nvidiactl", *gpu.nodes) if path not in gpu.modes]
     if missing:
         return fails(expected, f"missing: {', '.join(missing)}", _MODPROBE)
@@ -76,7 +76,7 @@ def _nodes(facts: Facts, profile: Profile) -> Verdict:
         return heard.beside((fails if _PROHIBITED in modes.values() else warns)(expected, observed, default))
     if "/dev/nvidia-uvm" not in gpu.modes:
         return warns(expected, "no /dev/nvidia-uvm, without which CUDA does not start", "run `nvidia-modprobe -u -c 0` at boot")
-    return heard.beside(passes(expected, f"{len(gpu.nodes)} GPU(s), control and memory open to all"))
+    return heard.beside(passes(expected, f"device nodes of GPUs: {len(gpu.nodes)}, control and memory open to all"))
 
 
 def _pcie(facts: Facts, profile: Profile) -> Verdict:

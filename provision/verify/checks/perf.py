@@ -88,7 +88,7 @@ class _Reference(Struct):
             whose = f"{whose} {healthy:g}"
         else:
             if most is None or not self.alike:
-                return _Gate(f"{what}; the catalogue has no figure of this card to compare it with", most=most)
+                return _Gate(f"{what}; the catalog has no figure of this card to compare it with", most=most)
             healthy = share * most
             whose = f"{healthy:.4g}, {share:.0%} of the datasheet's {most:g}"
         warn, fail = gates.warn_share * healthy, gates.fail_share * healthy
@@ -231,9 +231,9 @@ def _held_back(one: Verdict, device: PerfDeviceFacts, floor: float | None, susta
     if rate is None:
         return unknown("", f"{one.observed}; no sustained rate", "see `gpuprov probe HOST --tier perf`")
     if (floor is not None and rate < floor) or device.load.share(_HARDWARE) > FLICKER:
-        slower = fails("", f"{one.observed}; does not hold it ({_why(device)})", _LOW)
+        slower = fails("", f"{one.observed}; does not sustain it ({_why(device)})", _LOW)
     elif device.load.share(_HEAT) > FLICKER or rate < read.gpus().acceptance.sibling_share * max(sustained):
-        slower = warns("", f"{one.observed}; does not hold it as well as it should ({_why(device)})", _LOW)
+        slower = warns("", f"{one.observed}; does not sustain it as well as it should ({_why(device)})", _LOW)
     else:
         return one
     return min(one, slower, key=lambda verdict: WORST.index(verdict.outcome))

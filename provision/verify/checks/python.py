@@ -22,7 +22,7 @@ def _packages(facts: Facts, profile: Profile) -> Verdict:
     if not pins:
         expected = f"the packages of {file} in the environment of {name}, at locked versions"
         return unknown(expected, "the lock has none of them", "`gpuprov lock` resolves the file; then verify with that lock")
-    expected = f"{len(pins)} packages in the environment of {name}, {file} among them, each at its locked version"
+    expected = f"the packages of the environment {name} ({len(pins)} with {file}), each at its locked version"
     environment = facts.read(ExtrasFacts).environments.get(name)
     if environment is None:
         return fails(expected, "no such environment", apply(name, "makes it"))
@@ -33,8 +33,8 @@ def _packages(facts: Facts, profile: Profile) -> Verdict:
             wrong.append(f"{pin.name} {version or 'not installed'} instead of {pin.version}")
     if wrong:
         more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
-        return fails(expected, ", ".join(wrong[:_MOST_NAMED]) + more, f"{apply(name, 'makes the environment anew')}, with these packages")
-    return passes(expected, f"{len(pins)} packages")
+        return fails(expected, ", ".join(wrong[:_MOST_NAMED]) + more, f"{apply(name, 'makes the environment again')}, with these packages")
+    return passes(expected, f"packages: {len(pins)}")
 
 
 CHECKS = (

@@ -15,7 +15,7 @@ _CUPTI = {"/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/targets/x86_64-
 _UNSEEN = {
     "login shells": "bash printed no environment",
     "SSH commands": "the probe did not come over SSH",
-    "services": "neither systemd nor its files told it",
+    "services": "neither systemd nor its files have it",
     "sudo": "the probe did not look",
 }
 
@@ -44,7 +44,7 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
     if asks:
         observed = "in all others; sudo asks this user for a password, so what it finds was not seen"
         return warns(expected, observed, "run the check as a user whom sudo asks for no password")
-    return passes(expected, "in all of them")
+    return passes(expected, f"found in {', '.join(paths)}, and by the loader")
 
 
 def _before(sessions: SessionsFacts, paths: Iterable[str]) -> list[str]:
@@ -56,7 +56,7 @@ def _before(sessions: SessionsFacts, paths: Iterable[str]) -> list[str]:
             linked = next((number for number, tool in enumerate(tools) if tool.own), 0)
             right = linked if name == "nvcc" else versions.index(max(versions))
             if versions[0] != versions[right]:
-                first, other = (f"{tools[number].path} ({tools[number].version or 'tells no version'})" for number in (0, right))
+                first, other = (f"{tools[number].path} ({tools[number].version or 'no version'})" for number in (0, right))
                 found.append(f"{words} start {first} as {name}, before {other}")
     return found
 

@@ -28,7 +28,7 @@ def _skew(facts: Facts, profile: Profile) -> Verdict:
     require_gpu(facts)
     stack = _stack(facts)
     parts: dict[str, list[Any]] = {"gpu": [read.gpu(profile.gpu.model)], **{name: records for name, _, records in stack if records}}
-    foreign = [f"{words} is not in the catalogue" for _, words, records in stack if not records]
+    foreign = [f"{words} is not in the catalog" for _, words, records in stack if not records]
     conflicts: list[str] = []
     limits: list[str] = []
     for rule in _RULES:

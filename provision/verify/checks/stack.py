@@ -113,11 +113,11 @@ def _cudnn(facts: Facts, profile: Profile) -> Verdict:
 def _cupti(facts: Facts, _profile: Profile) -> Verdict:
     expected = "CUPTI: a file, known to the loader, and it loads"
     cupti = facts.read(CuptiFacts)
-    observed = f"{len(cupti.files)} files, {len(cupti.cached)} in the loader's cache, version {cupti.version or 'none'}"
+    observed = f"files: {len(cupti.files)}, in the loader's cache: {len(cupti.cached)}, version {cupti.version or 'none'}"
     if cupti.version is not None:
         return passes(expected, observed)
     if cupti.files:
-        return fails(expected, observed, apply("cupti", "tells the loader; then run ldconfig"))
+        return fails(expected, observed, apply("cupti", "configures the loader; then run ldconfig"))
     return fails(expected, observed, apply("cuda_toolkit", "installs it"))
 
 
@@ -199,7 +199,7 @@ def _computes(name: str) -> Judge:
         if len(build.devices) < gpus:
             observed = f"{words}: computed on {len(build.devices)} of {gpus} GPUs" + (f": {build.message}" if build.message else "")
             return fails(expected, observed, cuda_hint(build.message, "see CUDA_VISIBLE_DEVICES and the driver"))
-        return passes(expected, f"{words}: right on {len(build.devices)} GPU(s)")
+        return passes(expected, f"{words}: right on every GPU ({len(build.devices)})")
 
     return judge
 
@@ -296,7 +296,7 @@ def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, said, cuda_hint(said, "see the error; the usual cause is a driver that is too old for the toolkit"))
     if len(build.devices) < gpus:
         return fails(expected, f"used {len(build.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
-    return passes(expected, f"{build.version}: {', '.join(('resize', *parts))} right on {len(build.devices)} GPU(s)")
+    return passes(expected, f"{build.version}: {', '.join(('resize', *parts))} right on every GPU ({len(build.devices)})")
 
 
 def _wrong_parts(device: OpenCvDevice, parts: Sequence[str]) -> Iterator[str]:
@@ -338,7 +338,7 @@ def _nvenc(facts: Facts, profile: Profile) -> Verdict:
     if encoders.encode is None:
         return unknown(expected, f"{', '.join(encoders.nvenc)}; no encode was tried", f"try `{_ENCODE}`")
     if encoders.encode.error == "no-encoder" and has_encoder is None:
-        observed = f"ffmpeg finds no encoder, and the catalogue does not know whether {profile.gpu.model.upper()} has one"
+        observed = f"ffmpeg finds no encoder, and the catalog does not say whether {profile.gpu.model.upper()} has one"
         return unknown(expected, observed, "see NVIDIA's Video Encode and Decode Support Matrix")
     return _encoding(expected, encoders.encode)
 

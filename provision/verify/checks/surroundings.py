@@ -136,7 +136,7 @@ def _pynvml(facts: Facts, _profile: Profile) -> Verdict:
         return fails(expected, f"{observed}: its folder hides the module of nvidia-ml-py", hint)
     if versions:
         return warns(expected, f"{observed}: deprecated, and PyTorch warns of it at each import", hint)
-    return passes(expected, f"no pynvml package in {', '.join(sorted(environments))}")
+    return passes(expected, f"no package pynvml in the environments: {', '.join(sorted(environments))}")
 
 
 def _initramfs(facts: Facts, _profile: Profile) -> Verdict:
@@ -187,7 +187,7 @@ def _upgrades(facts: Facts, _profile: Profile) -> Verdict:
     modules = facts.read(ModulesFacts)
     exposed = [name for name in packages if not modules.holds(name) and not _is_excluded(name, upgrades.excluded)]
     if not exposed:
-        return passes(expected, f"unattended, and the driver's {len(packages)} packages are held or left out")
+        return passes(expected, f"unattended, and all packages of the driver ({len(packages)}) are held or left out")
     names = ", ".join(exposed[:5]) + (f" and {len(exposed) - 5} more" if len(exposed) > 5 else "")  # noqa: PLR2004 - of a long list
     hint = "hold them (`apt-mark hold`, `dnf versionlock add`), or name them in Unattended-Upgrade::Package-Blacklist"
     return warns(expected, f"unattended upgrades would take {names}", hint)

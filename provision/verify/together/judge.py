@@ -107,7 +107,7 @@ def judge_group(hosts: Sequence[GroupHost], answers: Answers, sums: Sums | None 
 def _same_lock(hosts: Sequence[GroupHost], _answers: Answers) -> _Judged:
     without = [host.name for host in hosts if host.lock is None]
     if without:
-        return _Judged("unknown", f"no lock is known of {', '.join(without)}")
+        return _Judged("unknown", f"the lock is not known: {', '.join(without)}")
     digests = {host.name: str(host.lock)[:12] for host in hosts}
     if len(set(digests.values())) == 1:
         return _Judged("pass", f"sha256:{next(iter(digests.values()))}…")
@@ -239,9 +239,9 @@ def _rdma(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
     if doubtful:
         return _Judged("warn", "; ".join(doubtful))
     if others:
-        return _Judged("pass", f"{next(iter(devices.values()))} on each host, {sum(port.active for port in ports)} ports in all are active")
+        return _Judged("pass", f"{next(iter(devices.values()))} on each host, {sum(port.active for port in ports)} active in all")
     if len(said) < len(hosts) or None in said.values():
-        return _Judged("unknown", "there is no fi_info on each host, so nobody knows whether the devices work")
+        return _Judged("unknown", "there is no fi_info on each host, so it is unknown whether the devices work")
     return _Judged("pass", f"{next(iter(devices.values()))} on each host")
 
 
@@ -263,7 +263,7 @@ def _all_reduce(hosts: Sequence[GroupHost], _answers: Answers, *, sums: Sums | N
     usual = {name: statistics.median_high(each.pairs.values()) if each.pairs else 0.0 for name, each in figures.items()}
     told = f"{together:.3g} GB/s over all, {min(usual.values()):.3g} to {max(usual.values()):.3g} GB/s in pairs"
     if len(hosts) < _FEWEST:
-        return _Judged("unknown", f"{told}; the sums are right, and two hosts do not tell whether one of them is slow")
+        return _Judged("unknown", f"{told}; the sums are right, and two hosts do not show whether one of them is slow")
     middle = statistics.median(usual.values())
     slow = [
         f"{name} reaches {each:.3g} GB/s with the others, {each / middle:.0%} of what is usual here"

@@ -50,7 +50,7 @@ def test_what_is_no_gpu_is_named_apart() -> None:
         ({}, 0, "no diagnostic"),
         ({**dcgm4(result(0)), **dcgm3(Denylist="Pass")}, 0, "no diagnostic"),
         ({"DCGM Diagnostic": {"runtime_error": "Error: it is paused.", "version": "4.2.3"}}, 1, "could not run it: Error: it is paused."),
-        ({"DCGM Diagnostic": {"test_categories": []}}, 0, "0 tests"),
+        ({"DCGM Diagnostic": {"test_categories": []}}, 0, "no test, or too many: 0"),
         (dcgm4(result(0, "Perfect")), 0, "no result 'Perfect'"),
         (dcgm4(result(2)), 0, "a GPU 2, and there are 2"),
         (dcgm4(result(-1)), 0, "none of DCGM's"),

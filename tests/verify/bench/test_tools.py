@@ -67,7 +67,11 @@ def test_a_wrong_sum_fails() -> None:
         (dcgmi("", late=True, code=-15), "unknown", "dcgmi did not end in time"),
         (dcgmi("", code=None, error="Exec format error"), "unknown", "could not be started: Exec format error"),
         (dcgmi("", cut=True), "unknown", "more than can be its answer"),
-        (nccl("", code=127, error="libnccl.so.2: cannot open"), "unknown", "ended with 127, and its output has 0 lines"),
+        (
+            nccl("", code=127, error="libnccl.so.2: cannot open"),
+            "unknown",
+            "ended with 127, and a line that must occur once in its output occurs 0 times",
+        ),
         (nccl("", code=127, error="libnccl.so.2: cannot open"), "unknown", "(libnccl.so.2: cannot open)"),
     ],
 )

@@ -93,7 +93,7 @@ def product(name: str, value: float | None, gpu: int = 0, **more: Any) -> bytes:
         ("NVIDIA H100 80GB HBM3", "fp64", 72.0, "unknown", "more than the 67 that it can do"),
         ("NVIDIA H100 80GB HBM3", "fp8", None, "unknown", "it said nothing"),  # the card has it, whatever the host says
         ("NVIDIA X900", "fp8", None, "unknown", "it said nothing"),
-        ("NVIDIA X900", "int8", 100.0, "unknown", "the catalogue does not have this card"),
+        ("NVIDIA X900", "int8", 100.0, "unknown", "the catalog does not have this card"),
         ("Tesla T4", "int8", 100.0, "reported", ""),
         ("Tesla T4", "fp8", None, "not-applicable", "a card of compute capability 7.5 has no such product"),
         ("Tesla V100-SXM2-16GB", "int8", None, "not-applicable", "compute capability 7.0"),
@@ -130,7 +130,7 @@ def test_a_lowered_power_limit_is_named() -> None:
 def test_a_card_that_the_catalogue_does_not_have_is_unknown_and_never_passes() -> None:
     verdicts = of(start(name="NVIDIA X900"))
     judged = {key: verdict for key, verdict in verdicts.items() if verdict.outcome != "reported"}
-    assert judged[BF16].words.startswith("the catalogue does not have this card")
+    assert judged[BF16].words.startswith("the catalog does not have this card")
     # What is compared with the link or with the processor is known of any card.
     assert {key for key, verdict in judged.items() if verdict.outcome == "pass"} == {
         "copies.pinned.to_host",
@@ -259,7 +259,7 @@ def test_a_fleet_whose_median_is_nothing_compares_nothing() -> None:
 
 def test_figures_of_gpus_that_nobody_named_are_unknown() -> None:
     assert judge(None, [figure()], [], NEVER)[0].outcome == "unknown"
-    assert judged(figure(gpu=1))[0].words == "the catalogue does not have this card"
+    assert judged(figure(gpu=1))[0].words == "the catalog does not have this card"
 
 
 def test_what_is_shown_and_not_judged_has_no_fleet_and_no_heat() -> None:

@@ -12,7 +12,7 @@ OPEN = "performance counters open to ordinary users: on disk, in the driver, and
 MEMBERS_ONLY = "performance counters closed to ordinary users, and open to the group gpuprov-counters through with-counters"
 CASES: list[Case] = [
     ("counters-on-disk", {}, {}, "pass", "set to 0"),
-    ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": None}, {}, "fail", "not set, which means 1"),
+    ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": None}, {}, "fail", "not set, so it is 1"),
     ("counters-on-disk", {"counters__on_disk": None}, {"gpu__counters": "admin-only"}, "pass", "not set"),
     ("counters-on-disk", {}, {"gpu__counters": "admin-only"}, "fail", "set to 0"),
     ("counters-on-disk", {"counters__by_command_line": True}, ROOT, "fail", "=set to 0 by the kernel's command line"),
@@ -20,7 +20,7 @@ CASES: list[Case] = [
     ("counters-on-disk", {}, GROUP, "fail", "no with-counters"),
     ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": "1", "counters__as_group": MEMBER}, GROUP, "pass", "0000004000000000"),
     ("counters-on-disk", {"counters__on_disk": "0", "counters__as_group": MEMBER}, GROUP, "fail", "option 0"),
-    ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "members": []}}, GROUP, "fail", "0 members"),
+    ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "members": []}}, GROUP, "fail", "members: 0"),
     ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "capabilities": None}}, GROUP, "unknown", "not seen"),
     (
         "counters-on-disk",
@@ -104,7 +104,7 @@ CASES: list[Case] = [
         "unknown",
         "as a member: open, with capabilities 000001ffffffffff",
     ),
-    ("counters-on-disk", {"counters__on_disk": None, "counters__as_group": MEMBER}, GROUP, "pass", "option not set, 1 members"),
+    ("counters-on-disk", {"counters__on_disk": None, "counters__as_group": MEMBER}, GROUP, "pass", "option not set, members: 1"),
 ]
 TEXTS: list[Text] = [
     ("counters", {}, QUICK, "nothing", ""),

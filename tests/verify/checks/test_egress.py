@@ -31,7 +31,7 @@ CASES: list[Case] = [
     ("egress", {**LED, "egress__apt_proxy": "http://other:1"}, ASKED, "fail", "apt goes through http://other:1"),
     ("egress", {**LED, "egress__apt_proxy": None}, ASKED, "fail", "apt goes through no proxy"),
     ("egress", TRUSTING, {"sources__ca": AUTHORITY}, "pass", ""),
-    ("egress", {**TRUSTING, "egress__trusted": False}, {"sources__ca": AUTHORITY}, "fail", "store lacks the authority"),
+    ("egress", {**TRUSTING, "egress__trusted": False}, {"sources__ca": AUTHORITY}, "fail", "the authority is not in the system's store"),
     ("egress", {**TRUSTING, "egress__authority": None}, {"sources__ca": AUTHORITY}, "fail", "the authority is missing"),
     ("egress", {**TRUSTING, "egress__authority": "0" * 64}, {"sources__ca": AUTHORITY}, "fail", "another authority"),
     ("egress", {"egress": None}, {}, "unknown", "no fact"),

@@ -100,16 +100,16 @@ CASES: list[Case] = [
         "=6.8.0-1 built; held: nvidia-dkms-open; the module is 580.95.05 for 6.8.0-1, and user space 580.105.08",
     ),
     ("driver-on-disk", {**VERSIONED, "driver": None, "fabric_on_disk": None}, {}, "pass", "6.8.0-1 built"),
-    ("driver-on-disk", {**MIXED, "modules__held": []}, {}, "fail", "held: nothing of the driver; the module is"),
+    ("driver-on-disk", {**MIXED, "modules__held": []}, {}, "fail", "held: no package of the driver; the module is"),
     *[
         ("driver-on-disk", {"driver__library": "580.1", "modules__installed": OLD_AND_NEW}, how, "fail", "is 580.2 for 6.8.0-10, and user")
         for how in (SIGNED, OWN)
     ],
     ("driver-on-disk", {"gpu": good.NO_GPU}, {}, "pass", "built"),
-    ("driver-on-disk", {"modules__kernels": []}, {}, "fail", "no kernel has headers"),
+    ("driver-on-disk", {"modules__kernels": []}, {}, "fail", "no kernel headers"),
     ("driver-on-disk", {"modules__kernels__0__built": False}, {}, "fail", "NOT built"),
-    ("driver-on-disk", {"modules__held": ["tmux"]}, {}, "warn", "nothing of the driver"),
-    ("driver-on-disk", {"modules__held": ["nvidia-container-toolkit"]}, {}, "warn", "nothing of the driver"),
+    ("driver-on-disk", {"modules__held": ["tmux"]}, {}, "warn", "no package of the driver"),
+    ("driver-on-disk", {"modules__held": ["nvidia-container-toolkit"]}, {}, "warn", "no package of the driver"),
     # A part of what must be of one version is held: an upgrade moves user space past the module (lyulyul/shine-cluster, issue 30).
     ("driver-on-disk", PART, {}, "warn", "held: nvidia-dkms-580-open; NOT held: libnvidia-compute-580"),
     ("driver-on-disk", {**PART, "modules__held": ["libnvidia-compute-580"]}, {}, "warn", "580; NOT held: nvidia-dkms-580-open"),
@@ -194,7 +194,7 @@ CASES: list[Case] = [
     ("driver", {}, {"stack__driver": "58"}, "fail", "580.95.05"),
     ("driver-on-disk", {"modules__kernels": KERNELS}, {}, "fail", "6.8.0-1 built, 6.8.0-2 NOT built"),
     ("driver-on-disk", BARE, SIGNED, "pass", "6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it; held: nvidia-dkms-open"),
-    ("driver-on-disk", BARE | {"modules__held": []}, SIGNED, "warn", "held: nothing"),
+    ("driver-on-disk", BARE | {"modules__held": []}, SIGNED, "warn", "held: no package"),
     ("driver-on-disk", BARE | {"modules__installed__0__built": False}, SIGNED, "fail", "6.8.0-10-gcp has NOT"),
     ("driver-on-disk", BARE | {"modules__installed": None}, SIGNED, "unknown", "no installed kernels"),
     ("driver-on-disk", BARE | {"modules__installed": []}, SIGNED, "fail", "no kernel is installed"),
@@ -206,7 +206,7 @@ CASES: list[Case] = [
     ("driver-on-disk", BARE | {"modules__installed__0__built": False}, OWN, "fail", "6.8.0-10-gcp has NOT"),
     ("driver-on-disk", {"modules__installed": None}, OWN, "pass", "6.8.0-1030-aws has it"),
     ("driver-on-disk", BARE | {"modules__installed": []}, OWN, "unknown", "=no kernel is seen; held: nvidia-dkms-open"),
-    ("driver-on-disk", {"modules__held": ["tmux"]}, OWN, "warn", "=6.8.0-1030-aws has it; held: nothing of the driver"),
+    ("driver-on-disk", {"modules__held": ["tmux"]}, OWN, "warn", "=6.8.0-1030-aws has it; held: no package of the driver"),
     ("driver-on-disk", {"modules": None}, OWN, "unknown", "no fact"),
 ]
 BUILT = "the driver's module built for every kernel that has headers, and its packages held"
@@ -250,7 +250,7 @@ TEXTS: list[Text] = [
     ("gpu", DISPLAY, {}, "1 x T4", "`CUDA_VISIBLE_DEVICES=GPU-b36054ef-4009-8fab-1448-b522020ac506`"),
     ("gpu", gpu(name="NVIDIA H100 PCIe"), {"gpu__model": "h100"}, "1 x H100", "the profile asks for H100 SXM: a card for a PCIe slot has"),
     ("gpu", {"gpu__module": False, **cause("branch", LEGACY)}, {}, "1 x T4", "another one in stack.driver of the profile"),
-    ("gpu", {"gpu__module": False, **SECURE, **cause("proprietary")}, {}, "1 x T4", "which this card lacks"),
+    ("gpu", {"gpu__module": False, **SECURE, **cause("proprietary")}, {}, "1 x T4", "which this card does not have"),
     ("driver", {"driver__loaded": None, **cause("branch", LEGACY)}, {}, "one driver: loaded = installed = user space", "another one in"),
     *[("gpu", gpu(name=f"{maker}Graphics Device"), {}, "1 x T4", "it is older than the card") for maker in ("", "NVIDIA ")],
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),

@@ -147,7 +147,7 @@ CASES: list[Case] = [
     ("throttling", gpu(event_reasons=0x20), {}, "warn", "software thermal slowdown"),
     ("throttling", gpu(hw_thermal=12), {}, "warn", "too hot before"),
     ("throttling", gpu(hw_thermal=NOT_SUPPORTED, hw_power_brake=NOT_SUPPORTED), {}, "pass", "idle"),
-    ("throttling", gpu(event_reasons=NOT_SUPPORTED), {}, "not-applicable", "does not tell"),
+    ("throttling", gpu(event_reasons=NOT_SUPPORTED), {}, "not-applicable", "does not report"),
     ("throttling", gpu(event_reasons={"unknown": "not read"}), {}, "unknown", "not read"),
     ("gpu-health", gpu(ecc_pending=0), {}, "warn", "=GPU 0: ECC is on and will be off after a reboot"),
     ("gpu-health", gpu(retired_double=62), {}, "warn", "0 + 62 pages"),
@@ -204,7 +204,7 @@ CASES: list[Case] = [
     *[("xid", xid(code), {}, "warn", f"=journalctl -k: XID {code} on GPU 0 (0000:00:1e)") for code in SOFT],
     *[("xid", xid(code), {}, "fail", f"XID {code} on GPU 0") for code in range(1, 170) if code not in {*IGNORED, *SOFT}],
 ]
-GSP = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
+GSP = "no timeout of the GPU's system processor (GSP), and its firmware as the driver's option says"
 TEXTS: list[Text] = [
     ("gsp", xid(119), {}, GSP, "may run without it under the proprietary modules"),
     ("gsp", {**xid(119), "gsp__modules": "proprietary"}, {}, GSP, "; the driver runs without it (NVreg"),
@@ -245,14 +245,14 @@ TEXTS: list[Text] = [
         "gsp",
         xid(119),
         {},
-        "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told",
+        "no timeout of the GPU's system processor (GSP), and its firmware as the driver's option says",
         "stack.driver_flavour",
     ),
     (
         "gsp",
         {"gsp__on_disk": "0"},
         {},
-        "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told",
+        "no timeout of the GPU's system processor (GSP), and its firmware as the driver's option says",
         "cannot do",
     ),
     ("throttling", gpu(event_reasons=0x8), {}, "neither the hardware nor heat holds the clocks down", "nvidia-smi -q -d"),

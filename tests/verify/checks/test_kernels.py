@@ -25,7 +25,7 @@ def stopped(step: str, code: int, said: str, **more: Any) -> dict[str, Any]:
 
 CASES: list[Case] = [
     ("cutlass", {}, {}, "not-applicable", "does not ask for CUTLASS"),
-    ("cutlass", {}, CUTLASS, "pass", "=CUTLASS 4.2.0: compiled for sm_75, right on 1 GPU(s)"),
+    ("cutlass", {}, CUTLASS, "pass", "=CUTLASS 4.2.0: compiled for sm_75, right on every GPU (1)"),
     ("cutlass", {"cutlass__found": None}, CUTLASS, "fail", "=no headers of CUTLASS in any environment"),
     ("cutlass", {"cutlass": None}, CUTLASS, "unknown", "sent no fact"),
     ("cutlass", {"cutlass__found__devices": [{**RAN, "wrong": 1}]}, CUTLASS, "fail", "GPU 0: 1 of 32768 sums are wrong"),
@@ -41,7 +41,7 @@ CASES: list[Case] = [
     ("cutlass", {"cutlass__found__error": "cudaErrorInsufficientDriver"}, CUTLASS, "fail", "got cudaErrorInsufficientDriver"),
     ("cutlass", NOT_RUN, CUTLASS, "unknown", "=compiled for sm_75, not run: no NVIDIA GPU"),
     ("opencl", {}, {}, "not-applicable", "does not ask for OpenCL"),
-    ("opencl", {}, OPENCL, "pass", "=right on 1 GPU(s), Tesla T4"),
+    ("opencl", {}, OPENCL, "pass", "=right on every GPU (1), Tesla T4"),
     ("opencl", {"opencl": None}, OPENCL, "unknown", "sent no fact"),
     ("opencl", {"opencl__named": {}}, OPENCL, "fail", "=no file in /etc/OpenCL/vendors names libnvidia-opencl.so"),
     (
@@ -51,7 +51,13 @@ CASES: list[Case] = [
         "fail",
         "only /etc/OpenCL/vendors/mesa.icd",
     ),
-    ("opencl", {"opencl__named": {"/etc/OpenCL/vendors/nvidia.icd": "/usr/lib/libnvidia-opencl.so.1"}}, OPENCL, "pass", "right on 1"),
+    (
+        "opencl",
+        {"opencl__named": {"/etc/OpenCL/vendors/nvidia.icd": "/usr/lib/libnvidia-opencl.so.1"}},
+        OPENCL,
+        "pass",
+        "right on every GPU (1)",
+    ),
     ("opencl", {"opencl__named": {"/etc/OpenCL/vendors/nvidia.icd": ""}, "gpu": good.NO_GPU}, OPENCL, "fail", "no file in"),
     ("opencl", {"opencl__run": NO_LOADER}, OPENCL, "fail", "=no loader: libOpenCL.so.1: cannot open"),
     ("opencl", {"opencl__run": NO_LOADER, "gpu": good.NO_GPU}, OPENCL, "fail", "no loader"),

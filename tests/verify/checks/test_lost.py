@@ -20,7 +20,7 @@ CHECKS = {
     "persistence": ("now on, at boot on", {"persistence": 0}, "now off, at boot on"),
     "throttling": ("GPU 0: idle", {"event_reasons": 0x8}, "GPU 0: hardware slowdown"),
     "pcie": ("GPU 0: generation 1 of 3", {"pcie_width": 1}, "1 of 8 lanes"),
-    "device-nodes": ("2 GPU(s), control and memory open to all", {"compute_mode": 2}, "GPU 0: prohibited"),
+    "device-nodes": ("device nodes of GPUs: 2, control and memory open to all", {"compute_mode": 2}, "GPU 0: prohibited"),
     "gsp": ("open kernel modules, firmware on", None, ""),
 }
 UNSTARTED = 0  # on the bus, and not listed by NVML
@@ -124,4 +124,4 @@ def test_a_card_for_a_display_is_judged_by_no_check_of_the_others(check: str) ->
     devices.append({**devices[0], **{name: {"value": value} for name, value in drawing.items()}})
     facts.raw["gpu"]["value"]["displays"] = ["0000:00:1f.0"]
     after = good.finding(check, facts)
-    assert (after.outcome, after.observed.replace("2 GPU(s)", "1 GPU(s)")) == (before.outcome, before.observed)
+    assert (after.outcome, after.observed.replace("GPUs: 2", "GPUs: 1").replace("(2)", "(1)")) == (before.outcome, before.observed)

@@ -37,7 +37,7 @@ SUM_FAILS, SUM_WARNS = GATES.fail_share * 470, GATES.warn_share * 470
 MOST = 989.5 * 1.05  # what the card can do, and the slack of two clocks
 SILENT = {f"load__{name}": None for name in ("sm_mhz", "power_w", "temperature_c", "reasons", "link_width")}
 STATE = "SM 1485 of 1980 MHz, 691 of 700 W, 56 C, held by power cap, link 5 x16 of 5 x16"
-NO_FIGURE = "the catalogue has no figure of this card to compare it with"
+NO_FIGURE = "the catalog has no figure of this card to compare it with"
 TWO = "a correct sum over 2 GPUs, GB/s of its bus: at least 283.1 of 333, 74% of the datasheet's 450"
 SPLIT = "a batch split over 8 GPUs and gathered again, with the result of one GPU"
 EIGHT = "a correct sum over 8 GPUs, GB/s of its bus: at least 399.5 of a healthy 470"
@@ -70,7 +70,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("gemm", {}, "h200", "pass", "GPU 0: 788 TFLOPS, sustained 665"),
     ("gemm", {**ONE, "gemm__tflops": 660.0, "gemm__sustained_tflops": 600.0}, "h200", "warn", "691 of 700 W"),
     ("gemm", {**ONE, "gemm__tflops": 500.0, "gemm__sustained_tflops": 480.0}, "h200", "fail", "held by power cap, link 5 x16 of 5 x16"),
-    ("gemm", {**ONE, "gemm__sustained_tflops": 500.0}, "h200", "fail", "does not hold it"),
+    ("gemm", {**ONE, "gemm__sustained_tflops": 500.0}, "h200", "fail", "does not sustain it"),
     ("gemm", {**ONE, "load__reasons": {"64": 0.5}}, "h200", "fail", "heat (hardware)"),
     ("gemm", {**ONE, "load__reasons": {"64": 0.02}}, "h200", "pass", ""),
     ("gemm", {**ONE, "load__reasons": {"32": 0.5}}, "h200", "warn", "heat (software)"),
@@ -89,14 +89,14 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     # A T4 falls to 24 of its 42 TFLOPS under its 70 W, and an L4 to what is not known: neither is a fault, and less than that is one.
     ("gemm", {**ONE, **T4, **half(41.9, 24.0)}, "t4", "pass", "=GPU 0: 41.9 TFLOPS, sustained 24"),
     ("gemm", {**ONE, **T4, **half(41.9, 0.7 * 24.0)}, "t4", "pass", "sustained 16.8"),
-    ("gemm", {**ONE, **T4, **half(41.9, 0.7 * 24.0 - 0.1)}, "t4", "fail", "does not hold it"),
+    ("gemm", {**ONE, **T4, **half(41.9, 0.7 * 24.0 - 0.1)}, "t4", "fail", "does not sustain it"),
     ("gemm", {**ONE, **T4, **half(25.0, 24.0)}, "t4", "fail", "25 TFLOPS"),
     ("gemm", {**ONE, **L4, **computed(70.9, 20.0)}, "l4", "pass", "sustained 20"),
-    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__reasons": {}}, "l4", "fail", "does not hold it"),
-    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__reasons": {"4": 1.0, "64": 1.0}}, "l4", "fail", "does not hold it"),
-    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": 629.9}, "l4", "fail", "does not hold it"),
+    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__reasons": {}}, "l4", "fail", "does not sustain it"),
+    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__reasons": {"4": 1.0, "64": 1.0}}, "l4", "fail", "does not sustain it"),
+    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": 629.9}, "l4", "fail", "does not sustain it"),
     ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": 630.0}, "l4", "pass", "sustained 20"),
-    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": None}, "l4", "fail", "does not hold it"),
+    ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": None}, "l4", "fail", "does not sustain it"),
     # A card of which nobody published a measurement is judged by a share of its datasheet, 0.74 of 2250; the highest share is not absurd.
     ("gemm", {**ONE, **B200, **computed(0.85 * 0.74 * 2250, 1500.0)}, "b200", "pass", ""),
     ("gemm", {**ONE, **B200, **computed(0.85 * 0.74 * 2250 - 1, 1400.0)}, "b200", "warn", ""),
@@ -167,7 +167,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("gemm", {**ONE, **computed(GEMM_FAILS, GEMM_FAILS)}, "h200", "warn", f"=GPU 0: 553 TFLOPS, sustained 553 ({STATE})"),
     ("gemm", {**ONE, **computed(GEMM_FAILS - 0.1, GEMM_FAILS)}, "h200", "fail", "552.9 TFLOPS"),
     ("gemm", {**ONE, **computed(788.0, GEMM_FAILS)}, "h200", "pass", "sustained 553"),
-    ("gemm", {**ONE, **computed(788.0, GEMM_FAILS - 0.1)}, "h200", "fail", "does not hold it"),
+    ("gemm", {**ONE, **computed(788.0, GEMM_FAILS - 0.1)}, "h200", "fail", "does not sustain it"),
     ("memory-bandwidth", {**ONE, "memory__gb_s": MEMORY_WARNS}, "h200", "pass", "=GPU 0: 3655 GB/s"),
     ("memory-bandwidth", {**ONE, "memory__gb_s": MEMORY_WARNS - 1}, "h200", "warn", "3654 GB/s"),
     ("memory-bandwidth", {**ONE, "memory__gb_s": MEMORY_FAILS}, "h200", "warn", "3010 GB/s"),
@@ -191,7 +191,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("gemm", computed(0.9 * 788.0), "h200", "pass", "709.2 TFLOPS, sustained 665; GPU 2"),
     ("gemm", computed(0.9 * 788.0 - 0.1), "h200", "warn", "10 % below"),
     ("gemm", computed(788.0, 0.9 * 665.0), "h200", "pass", "sustained 598.5"),
-    ("gemm", computed(788.0, 0.9 * 665.0 - 0.1), "h200", "warn", "sustained 598.4; does not hold it as well"),
+    ("gemm", computed(788.0, 0.9 * 665.0 - 0.1), "h200", "warn", "sustained 598.4; does not sustain it as well"),
     ("gemm", computed(78.8), "h200", "fail", ", 90 % below"),
     ("gemm", computed(MOST), "h200", "warn", "GPU 0: 788 TFLOPS, sustained 665, 24 % below the best GPU beside it"),
     ("gemm", computed(5000.0), "h200", "unknown", "GPU 0: 788 TFLOPS, sustained 665; GPU 1"),

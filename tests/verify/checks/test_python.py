@@ -14,7 +14,7 @@ THERE: Final = {"torch": "2.10.0", "ruamel-yaml": "0.18.1", "einops": "0.8.1", "
 
 # check, the packages of PyTorch's environment, changed profile, whether the lock has them, outcome, words
 CASES: Final[list[tuple[str, Any, dict[str, Any], bool, str, str]]] = [
-    ("python-packages", THERE, ASKED, True, "pass", "3 packages"),
+    ("python-packages", THERE, ASKED, True, "pass", "packages: 3"),
     ("python-packages", THERE, {}, True, "not-applicable", "no packages of its own"),
     ("python-packages", THERE, {"stack__python": {"prefix": "/opt/pytorch"}}, True, "not-applicable", "no packages of its own"),
     ("python-packages", THERE, ASKED, False, "unknown", "the lock has none of them"),

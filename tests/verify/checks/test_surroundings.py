@@ -65,7 +65,7 @@ CASES: list[Case] = [
         "fail",
         "CUDA_VISIBLE_DEVICES= in /etc/security/pam_env.conf: programs see 0 of 1 GPUs",
     ),
-    ("pynvml", {}, {}, "pass", "no pynvml package in pytorch"),
+    ("pynvml", {}, {}, "pass", "no package pynvml in the environments: pytorch"),
     (
         "pynvml",
         {"extras__environments": {"jax": HIDDEN}},
@@ -162,7 +162,13 @@ CASES: list[Case] = [
     ),
     ("initramfs", {"initramfs__image__changed": 1763700000.0}, {}, "pass", "is newer than"),
     ("every-kernel", {"modules__installed": KERNELS}, {}, "fail", "=6.8.0-1 has it, 6.8.0-2 has NOT"),
-    ("upgrades", {"modules__held": [], "upgrades__excluded": ["*dkms*"]}, {}, "pass", "driver's 1 packages are held or left out"),
+    (
+        "upgrades",
+        {"modules__held": [], "upgrades__excluded": ["*dkms*"]},
+        {},
+        "pass",
+        "all packages of the driver (1) are held or left out",
+    ),
     ("upgrades", {"modules__held": [], "upgrades__excluded": ["(", "nvidia-"]}, {}, "pass", "held or left out"),
     ("upgrades", {"modules__held": [], "upgrades__excluded": ["dkms"]}, {}, "warn", "nvidia-dkms-open"),
     ("upgrades", {"upgrades__packages": list("abcde")}, {}, "warn", "=unattended upgrades would take a, b, c, d, e"),

@@ -185,7 +185,7 @@ PROPRIETARY = {"gsp": {"modules": "proprietary", "on_disk": None}}
 @pytest.mark.parametrize(
     ("ports", "changes", "outcome", "words"),
     [
-        ([PORT, OTHER], {}, "pass", "4 ports in all are active"),
+        ([PORT, OTHER], {}, "pass", "4 active in all"),
         (
             [{**PORT, "active": False, "state": "2: INIT"}, OTHER],
             {},
@@ -193,22 +193,22 @@ PROPRIETARY = {"gsp": {"modules": "proprietary", "on_disk": None}}
             "a: mlx5_0/1 is 2: INIT: the link is up, and no subnet manager",
         ),
         # A port without a cable polls as well: others that work, and no link that went down, make it an unused one.
-        ([{**PORT, **POLLING}, OTHER], {}, "pass", "2 ports"),
+        ([{**PORT, **POLLING}, OTHER], {}, "pass", "2 active in all"),
         ([{**PORT, **POLLING, "errors": {"link_downed": 1}}, OTHER], {}, "fail", "a: mlx5_0/1 is 1: DOWN, 2: Polling: look at its cable"),
         ([{**PORT, **POLLING}], {}, "fail", "mlx5_0/1 is 1: DOWN"),
-        ([{**PORT, **POLLING, "phys_state": "3: Disabled", "errors": {"link_downed": 4}}, OTHER], {}, "pass", "2 ports"),
+        ([{**PORT, **POLLING, "phys_state": "3: Disabled", "errors": {"link_downed": 4}}, OTHER], {}, "pass", "2 active in all"),
         (
             [{**PORT, "gb_s": 200.0}, OTHER],
             {},
             "warn",
             "a: mlx5_0/1 runs at 200 Gb/s, and another of its model at 400",
         ),
-        ([{**PORT, "kind": "mlx5_core 0x101b", "gb_s": 200.0}, OTHER], {}, "pass", "4 ports"),
+        ([{**PORT, "kind": "mlx5_core 0x101b", "gb_s": 200.0}, OTHER], {}, "pass", "4 active in all"),
         ([{**PORT, "grown": ["symbol_error"]}, OTHER], {}, "warn", "a: mlx5_0/1 has errors that grow: symbol_error 7"),
         ([PORT, OTHER], PROPRIETARY, "warn", "the driver was built without it for this kernel"),
         ([PORT, OTHER], {"kernel__release": "5.10.0-30-amd64"}, "warn", "a: no nvidia_peermem, so that data of GPUs goes through"),
         ([PORT, OTHER], {**PROPRIETARY, "rdma__peermem": "built"}, "warn", "`sudo modprobe nvidia_peermem`"),
-        ([PORT, OTHER], {**PROPRIETARY, "rdma__peermem": "loaded"}, "pass", "4 ports"),
+        ([PORT, OTHER], {**PROPRIETARY, "rdma__peermem": "loaded"}, "pass", "4 active in all"),
         ([{**PORT, "kind": "efa 0xefa1"}], PROPRIETARY, "fail", "libfabric finds no EFA on a, b"),
     ],
 )
