@@ -23,7 +23,7 @@ from provision.verify.finding import Finding, Report, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
 
-VERDICTS: Final = {EXIT_OK: "holds", EXIT_FAILED_CHECK: "does not hold", EXIT_UNKNOWN: "not proven"}
+VERDICTS: Final = {EXIT_OK: "passed", EXIT_FAILED_CHECK: "failed", EXIT_UNKNOWN: "not proven"}
 _GROUPS: Final = ("fails", "unknown", "warns", "holds", "excused", "idle")
 _ASK_AGAIN: Final = "ask for evidence that `gpuprov verify` wrote"
 _NAMED_HOSTS: Final = 3

@@ -107,7 +107,7 @@ def _risks(old: Review, new: Review) -> Iterator[Shift]:
         elif before.reason != after.reason:
             yield Shift("risks", "other", f"{after.title}, for another reason: {after.reason}", f"before: {before.reason}")
         else:
-            yield Shift("risks", "other", f"{after.title}, narrower: {before.narrower} → {after.narrower}")
+            yield Shift("risks", "other", f"{after.title}, to reduce it: {before.narrower} → {after.narrower}")
 
 
 def _places(old: Review, new: Review) -> Iterator[Shift]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from provision.errors import BundleStaleError, PolicyViolatedError, SignatureMissingError
+from provision.errors import BundleStaleError, PolicyViolatedError, SignatureMissingError, counted
 from provision.profile import load, lockfile
 from provision.profile.differences import Difference, compare
 from provision.profile.locked import Lock
@@ -84,7 +84,7 @@ def admit(submission: Submission | None, bundle: Path | None, organisation: Orga
         _enforce(policy_file, submission.profile, submission.lock(), raw, now)
         if (rule := policy_file.policy.signatures) is not None:
             name = submission.profile.name
-            msg = f"the rules {policy_file.policy.name} require {rule.required} signatures, and {name} comes without a bundle"
+            msg = f"the rules {policy_file.policy.name} require {counted(rule.required, 'signature')}, and {name} comes without a bundle"
             hint = f"`gpuprov review {submission.path or name}` writes a bundle; once it is signed, name it with --bundle"
             raise SignatureMissingError(msg, hint=hint)
     return Admission(submission.profile)
@@ -171,8 +171,8 @@ def violations(policy_file: PolicyFile, profile: Profile, lock: Lock, raw: bytes
 def _enforce(policy_file: PolicyFile, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> None:
     breaches = violations(policy_file, profile, lock, raw, now)
     if breaches:
-        policy, plural = policy_file.policy, "" if len(breaches) == 1 else "s"
-        head = f"{profile.name} breaks the rules {policy.name} ({len(breaches)} violation{plural})"
+        policy = policy_file.policy
+        head = f"{profile.name} violates the rules {policy.name} ({counted(len(breaches), 'violation')})"
         contact = f", or ask {policy.contact}" if policy.contact else ""
         hint = f"change the profile{contact}; the rules are {policy_file.path}"
         raise PolicyViolatedError("\n".join([head, *(f"  {violation}" for violation in breaches)]), hint=hint)

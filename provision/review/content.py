@@ -101,7 +101,7 @@ def _logins(profile: Profile) -> tuple[str, ...]:
     return (
         "the image's login user: logs in with the launch key that gpuprov creates, and has sudo without a password",
         *(
-            f"{user.name}: logs in with {len(user.ssh_keys)} keys from the profile, and has no password and no sudo"
+            f"{user.name}: logs in with the SSH keys of the profile ({len(user.ssh_keys)}), and has no password and no sudo"
             for user in profile.users
         ),
     )

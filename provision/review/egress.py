@@ -15,7 +15,7 @@ def way_out(add: AddRisk, profile: Profile) -> None:
         who = "; ".join(f"{name}, sha256:{digest}" for name, digest in zip(subjects(sources.ca), fingerprints(sources.ca), strict=True))
         why = (
             f"{who}: whoever has its key can read and change every TLS connection of the machine; packages and wheels are still refused "
-            "unless the repositories' signatures and the hashes of the lock hold"
+            "unless the repositories' signatures are valid and the hashes are those of the lock"
         )
         narrower = "no `sources.ca`, and a proxy that leaves TLS as it is"
         add("own-authority", "medium", "The whole system trusts an authority of the profile", why, narrower=narrower, key="sources.ca")

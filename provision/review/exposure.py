@@ -8,6 +8,7 @@ from provision import clouds
 from provision.catalog import read
 from provision.clouds.userdata import MOTD, Downloads
 from provision.converge.declared import Change
+from provision.errors import counted
 from provision.host.way import phrase
 from provision.launch.ahead import downloads
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
@@ -141,9 +142,9 @@ def _early(asked: Downloads | None) -> Iterator[Change]:
         return
     kept: list[str] = []
     if asked.wheels:
-        kept.append(f"{len(asked.wheels)} wheels from {asked.index} by the SHA-256 of the lock, if the user data hold their list")
+        kept.append(f"{counted(len(asked.wheels), 'wheel')} from {asked.index} by the SHA-256 of the lock, if the user data list them")
     if asked.packages:
-        kept.append(f"{len(asked.packages)} packages and what they need with apt, by the keys of the lock")
+        kept.append(f"{counted(len(asked.packages), 'package')} and what they need with apt, by the keys of the lock")
     undo = "removed by the set-up when it has installed them"
     says = f"downloads {' and '.join(kept)}, and installs nothing"
     yield Change("first boot", "unit", "gpuprov-ahead.service, for this boot alone", says, undo)

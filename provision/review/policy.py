@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from provision.clouds import CLOUDS
-from provision.errors import PolicyInvalidError
+from provision.errors import PolicyInvalidError, counted
 from provision.paths import read_bounded
 from provision.profile.load import MAX_BYTES, typed
 from provision.profile.network import network_of
@@ -148,7 +148,7 @@ class Signatures(PolicyRecord):
     @model_validator(mode="after")
     def _enough_principals(self) -> Self:
         if self.principals is not None and len(set(self.principals)) < self.required:
-            msg = f"{self.required} signatures cannot come from {len(set(self.principals))} principals"
+            msg = f"{counted(self.required, 'signature')} cannot come from {counted(len(set(self.principals)), 'principal')}"
             raise ValueError(msg)
         return self
 

@@ -113,7 +113,7 @@ def _lock(register: _Register, lock: Lock, environments: Sequence[EnvironmentIte
         register.add(
             "not-pinned",
             "high",
-            f"{len(odd)} lines in the lock's wheel lists have no exact version with a hash",
+            f"Lines in the lock's wheel lists without an exact version and hash: {len(odd)}",
             f"pip may install another file than the reviewed one, or obey such a line as an option: {_some(odd)}",
             narrower="write the lock again with `gpuprov lock`",
         )
@@ -224,7 +224,7 @@ def _host(register: _Register, profile: Profile) -> None:
         narrower = "`containers: podman`, whose containers have no more rights than the login that starts them"
         register.add("docker-group", severity, title, why, narrower=narrower, key="stack.containers")
     for number, user in enumerate(profile.users):
-        why = f"it has {len(user.ssh_keys)} SSH keys and no sudo; `undo` does not remove it"
+        why = f"its SSH keys: {len(user.ssh_keys)}; it has no sudo; `undo` does not remove it"
         register.add("login", "note", f"{user.name} gets a login", why, key=f"users.{number}")
 
 
@@ -256,7 +256,7 @@ def _money(register: _Register, plan: Plan) -> None:
         if key.given:
             register.add("host-key-given", "medium", key.title, key.reason, narrower=key.narrower, key="places")
         if doubt:
-            register.add("disk-doubt", "medium", "Nobody knows whether the boot disk is encrypted", doubt, narrower=_DOUBTED, key="places")
+            register.add("disk-doubt", "medium", "It is unknown whether the boot disk is encrypted", doubt, narrower=_DOUBTED, key="places")
 
 
 def _places(register: _Register, plan: Plan) -> None:
@@ -381,7 +381,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     ]
     hash_only = "pip installs no wheel without a hash from the lock, and builds none from source"
     return (
-        *([Gain("The rules are kept", f"nothing breaks the rules {verdict.name}")] if verdict and not verdict.violations else []),
+        *([Gain("The rules are kept", f"nothing violates the rules {verdict.name}")] if verdict and not verdict.violations else []),
         *(launched if plan.places else ()),
         *secured(plan),
         Gain("Repositories are trusted by fingerprint", "a key with another fingerprint is refused, and no repository is `trusted=yes`"),

@@ -280,11 +280,10 @@ def _owner(case: _Case) -> Iterator[_Breach]:
 
 
 def _waivers(case: _Case) -> Iterator[_Breach]:
-    days = case.policy.max_waiver_days or 0
-    last = case.today + dt.timedelta(days=days)
+    last = case.today + dt.timedelta(days=case.policy.max_waiver_days or 0)
     for n, waiver in enumerate(case.profile.verify.waivers):
         if waiver.expires > last:
-            yield _Breach(("verify", "waivers", n, "expires"), f"{waiver.expires} is more than {days} days ahead")
+            yield _Breach(("verify", "waivers", n, "expires"), f"{waiver.expires} is after {last}, the last day allowed")
 
 
 def _tags(case: _Case) -> Iterator[_Breach]:

@@ -23,7 +23,7 @@ def test_evidence_names_the_review_and_the_certificate_says_what_holds(desk: Des
     assert (review["statement"], review["profile"], review["lock"]) == (read.digest, load.digest(read.profile), read.lock.digest)
     assert (review["approvals"], review["required"]) == ([], 0)
     code, out, err = desk.accept("e")
-    assert (code, out.splitlines()[0].startswith("holds: facts meets the profile t4-train: ")) == (0, True), err
+    assert (code, out.splitlines()[0].startswith("passed: facts meets the profile t4-train: ")) == (0, True), err
     assert "Nobody signed this review." in desk.page
     assert f"{len(CHECKS) - 3} checks were left out" in out
     for value in (*(review[k] for k in ("statement", "profile", "lock")), *desk.read("e")["hosts"][0]["sha256"].values()):
@@ -33,12 +33,12 @@ def test_evidence_names_the_review_and_the_certificate_says_what_holds(desk: Des
 def test_a_certificate_with_failures_says_so_first_and_exits_with_the_verdict(desk: Desk) -> None:
     assert desk.verify("e", *ONLY, **OLD_PYTHON)[0] == 1
     code, out, _ = desk.accept("e")
-    assert (code, out.startswith("does not hold: facts does not meet the profile t4-train: 1 check fails")) == (1, True)
+    assert (code, out.startswith("failed: facts does not meet the profile t4-train: 1 check fails")) == (1, True)
     parsed = Parsed(desk.page)
-    assert parsed.text.index("does not hold") < parsed.text.index("Holds")
+    assert parsed.text.index("Failed") < parsed.text.index("Passed")
     assert [a["class"] for tag, a in parsed.found if tag == "section" and a.get("id") == "verdict"] == ["verdict fail"]
     code, out, _ = desk.accept("e", "--json")
-    assert (code, json.loads(out)["word"], json.loads(out)["parts"][0]["fails"][0]["check"]) == (1, "does not hold", "python3")
+    assert (code, json.loads(out)["word"], json.loads(out)["parts"][0]["fails"][0]["check"]) == (1, "failed", "python3")
     code, _, _ = desk.accept("e", "--md")
     assert (code, desk.page.startswith("# ✗ facts does not meet the profile t4")) == (1, True)
 

@@ -74,7 +74,7 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     code, out, _ = call("plan", "-p", str(profile))
     assert (code, "against the rules isa-rules: `up` will refuse:" in out, "signatures needed: 2" in out) == (2, True, True)
     code, _, err = call("up", "-p", str(profile))
-    assert (code, "error[policy-violated]: t4-train breaks the rules isa-rules (2 violations)" in err) == (2, True), err
+    assert (code, "error[policy-violated]: t4-train violates the rules isa-rules (2 violations)" in err) == (2, True), err
     assert "hint: change the profile, or ask isa@example.com" in err
 
     narrowed(profile)

@@ -83,7 +83,7 @@ def test_a_broken_rule_refuses_with_its_line(profile: Path, tmp_path: Path) -> N
     said = refused(PolicyViolatedError, Submission.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)))
     line = next(n for n, text in enumerate(profile.read_text().splitlines(), 1) if "deadline_h: 12" in text)
     head, violation = said.splitlines()
-    assert head == "t4-train breaks the rules strict (1 violation)"
+    assert head == "t4-train violates the rules strict (1 violation)"
     assert violation == f"  line {line}: limits.deadline_h: 12 h; at most 8 h are allowed (rule max_deadline_h)"
 
 
@@ -128,7 +128,7 @@ def test_the_rules_of_the_bundle_count_where_this_machine_has_none(tmp_path: Pat
     assert "has 1 of 2 signatures" in refused(SignatureMissingError, None, path, organisation)
     path.unlink()
     path = bundled(tmp_path, people, "alice", policy=STRICT)
-    assert "breaks the rules strict" in refused(PolicyViolatedError, None, path, organisation)
+    assert "violates the rules strict" in refused(PolicyViolatedError, None, path, organisation)
 
 
 def test_rules_that_became_stricter_since_the_signature_refuse(tmp_path: Path, people: People) -> None:

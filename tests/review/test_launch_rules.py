@@ -92,7 +92,7 @@ def test_t4_train_is_refused_with_seven_reasons(call: Call) -> None:
     assert all(violation["reason"] for violation in violations)
     code, out, err = call("up", "t4-train")
     assert (code, out) == (2, "")
-    assert "error[policy-violated]: t4-train breaks the rules isa" in err
+    assert "error[policy-violated]: t4-train violates the rules isa" in err
     for rule in SEVEN:
         assert f"(rule {rule}" in err
     assert "(rule allowed_images: Images that ISA has hardened; see SEC-40.)" in err

@@ -22,7 +22,7 @@ from provision.review.policy import Policy
         ("mirrors: {packages: ['file:///etc']}", "an address such as https"),
         ("signatures: {required: 0}", "write a number that is at least 1"),
         ("signatures: {}", "signatures.required: is missing"),
-        ("signatures: {required: 2, principals: [a, a]}", "2 signatures cannot come from 1 principals"),
+        ("signatures: {required: 2, principals: [a, a]}", "2 signatures cannot come from 1 principal"),
         ("signatures: {required: 1, principals: ['*']}", "a name of the file of signers"),
         ("reasons: {no_rule: x}", "no_rule"),
         ("name: x", "occurs twice"),

@@ -151,7 +151,7 @@ class TestTwoParties:
 
     def test_she_gets_the_certificate(self, cast: Cast) -> None:
         done = cast.engineer.gpuprov("accept", "e.json", "--bundle", cast.bundle, "-o", "certificate.html")
-        assert (done.returncode, done.stdout.startswith("holds: training meets the profile training: ")) == (0, True), done.stderr
+        assert (done.returncode, done.stdout.startswith("passed: training meets the profile training: ")) == (0, True), done.stderr
         page = (cast.engineer.folder / "certificate.html").read_text()
         assert ISA in page
         assert "are excused" in page
@@ -193,7 +193,7 @@ class TestTwoParties:
             "so what it finds was not seen → fail: missing in login shells\n"
         )
         later = cast.engineer.gpuprov("accept", "later.json", "--bundle", cast.bundle, "-o", "certificate.html")
-        assert (later.returncode, later.stdout.startswith("does not hold: training does not meet the profile training: 1 check fails")) == (
+        assert (later.returncode, later.stdout.startswith("failed: training does not meet the profile training: 1 check fails")) == (
             1,
             True,
         )
