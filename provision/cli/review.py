@@ -11,7 +11,8 @@ from provision.cli import echo, options
 from provision.cli.progress import narration
 from provision.errors import UsageError, counted
 from provision.report.base import inert
-from provision.review.against import Shift
+from provision.review import markdown, page
+from provision.review.against import SIGNS, Shift, by_subject, legend
 from provision.review.tree import Review
 from provision.review.where import Organisation
 from provision.workflow.review import review_profile
@@ -19,7 +20,6 @@ from provision.workflow.session import Session
 
 _COLOURS = {"high": "red", "medium": "yellow", "low": "blue", "note": None}
 _SHIFT_COLOURS = {"wider": "yellow", "narrower": "green", "other": None}
-_SIGNS = {"wider": "+", "narrower": "-", "other": "~"}
 
 
 @click.command("review")
@@ -34,12 +34,21 @@ _SIGNS = {"wider": "+", "narrower": "-", "other": "~"}
 @click.option(
     "--against", metavar="OLD", help="Show only what changed since OLD: a bundle, a lock or a profile. Nothing is written without -o."
 )
+@click.option("--format", "form", type=click.Choice(["text", "markdown", "html"]), default="text", help="With --against: what to print.")
 @click.option("--ask", is_flag=True, help="Ask the clouds what the machines may do there (`identity`), and grade it.")
 @click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")
 @options.organisation_rules
 @options.as_json
 def command(
-    *, profile: str, output: Path | None, against: str | None, ask: bool, rehearse: bool, organisation: Organisation, as_json: bool
+    *,
+    profile: str,
+    output: Path | None,
+    against: str | None,
+    form: str,
+    ask: bool,
+    rehearse: bool,
+    organisation: Organisation,
+    as_json: bool,
 ) -> None:
     """Write the bundle on which others decide about a profile: pages, data, the profile and its lock.
 
@@ -62,8 +71,11 @@ def command(
         return
     if result.changes is None:
         _show(result.review)
-    else:
+    elif form == "text":
         _show_changes(against or "", result.changes)
+    else:
+        write = page.changes if form == "html" else markdown.changes
+        echo(write(f"{result.review.profile}: what changed since {against}", result.changes))
     if result.bundle is not None:
         bundle = shlex.quote(str(result.bundle))
         echo(f"\n{result.bundle}: sha256:{result.digest}")
@@ -84,7 +96,7 @@ def _show(review: Review) -> None:
         if risk.severity in {"high", "medium"}:
             echo(f"{'':<16}{plain(risk.reason)}")
             if risk.narrower:
-                echo(f"{'':<16}to reduce it: {plain(risk.narrower)}")
+                echo(f"{'':<16}reduce it by: {plain(risk.narrower)}")
     money = review.money
     hourly = f"{money.highest_usd_per_hour:.3f} USD" if money.highest_usd_per_hour is not None else "not known"
     echo(f"\nprice: {hourly} an hour, limit {money.limit_usd_per_hour:.2f} USD for {money.deadline_h} h")
@@ -102,13 +114,10 @@ def _show(review: Review) -> None:
 
 
 def _show_changes(old: str, changes: Sequence[Shift]) -> None:
-    subject = ""
-    for shift in changes:
-        if shift.subject != subject:
-            subject = shift.subject
-            echo(f"{subject}:")
-        click.secho(f"  {_SIGNS[shift.direction]} {inert(shift.text, 2_000)}", fg=_SHIFT_COLOURS[shift.direction])
-        if shift.means:
-            echo(f"      {inert(shift.means, 2_000)}")
-    legend = f"{counted(len(changes), 'change')} since {old} (+ wider, - narrower, ~ neutral)"
-    echo(legend if changes else f"nothing changed since {old}")
+    for subject, shifts in by_subject(changes).items():
+        echo(f"{subject}:")
+        for shift in shifts:
+            click.secho(f"  {SIGNS[shift.direction]} {inert(shift.text, 2_000)}", fg=_SHIFT_COLOURS[shift.direction])
+            if shift.means:
+                echo(f"      {inert(shift.means, 2_000)}")
+    echo(f"{legend(changes)} since {old}")

@@ -1,10 +1,18 @@
 """The differences between two documents of plain data, such as two locks, value by value."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from difflib import SequenceMatcher
+from typing import Any, Final
 
 from provision.errors import counted
 from provision.structs import Struct
+
+_SHORT: Final = 24  # characters of a value that is always shown whole
+_AROUND: Final = 40  # characters that are shown beside what differs
+_SAME: Final = 2  # words that two values have in common at least, so that one is a change of the other
+_MOST: Final = 4  # differences, and words of one, that are read at once
+_WORD: Final = re.compile(r"\d+ of \d+\s|[/,;]\s*|[^\s/,;]+\s*")
 
 
 class Difference(Struct):
@@ -66,4 +74,31 @@ def _texts(key: tuple[str, ...], removed: Sequence[str], added: Sequence[str]) -
 def _word(value: Any) -> str:
     if value is None or value == {}:
         return "none"
-    return str(value.get("version", f"{counted(len(value), 'value')}")) if isinstance(value, dict) else str(value)
+    return str(value.get("version", counted(len(value), "value"))) if isinstance(value, dict) else str(value)
+
+
+def parted(old: str, new: str) -> str | None:
+    """Two long values that are alike as one text with what differs; None for others."""
+    was, now = _WORD.findall(old), _WORD.findall(new)
+    matcher = SequenceMatcher(None, [word.strip() for word in was], [word.strip() for word in now], autojunk=False)
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    blocks = matcher.get_opcodes()
+    few = 0 < sum(kind != "equal" for kind, *_ in blocks) <= _MOST
+    if max(len(old), len(new)) <= _SHORT or 2 * same < min(len(was), len(now)) or same < _SAME or not few:
+        return None
+    text = ""
+    for kind, i, i2, j, j2 in blocks:
+        gone, come = "".join(was[i:i2]), "".join(now[j:j2])
+        if kind == "replace":
+            if max(i2 - i, j2 - j) > _MOST:
+                return None
+            text += f"{gone.rstrip(' /,;')} → {come}"
+        elif kind != "equal":
+            text = f"{text.rstrip()} ({'-' if gone else '+'} {(gone or come).strip(' ,;')}) "
+        elif len(come) <= 2 * _AROUND:
+            text += come
+        else:
+            head = come[:_AROUND].rpartition(" ")[0] if i else ""
+            tail = come[-_AROUND:].partition(" ")[2] if i2 < len(was) or j2 < len(now) else ""
+            text += f"{head} … {tail}"
+    return text.strip().replace(") ,", "),")

@@ -5,7 +5,7 @@ span, a cell of a table or a block. So a value that somebody forgets to escape i
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from jinja2 import Template
@@ -15,6 +15,7 @@ from provision.report.base import inert
 from provision.report.markdown import code, prose
 from provision.report.template import environment
 from provision.review import page
+from provision.review.against import SIGNS, Shift, by_subject, legend
 from provision.review.tree import EnvironmentItem, Review
 
 _PIECE: Final = 390  # `prose` cuts longer text
@@ -26,12 +27,17 @@ def render(review: Review) -> str:
     return template("review.md").render(review=review).rstrip("\n")
 
 
+def changes(title: str, shifts: Sequence[Shift]) -> str:
+    """What changed between two reviews."""
+    return template("changes.md").render(title=title, changes=by_subject(shifts), legend=legend(shifts)).rstrip("\n")
+
+
 def _safe(value: Any) -> Markup:
     """A value on one line in which nothing is markup; a line break in it becomes a space."""
     if isinstance(value, Markup):
         return value
     flat = str(value).replace("\n", " ")
-    return Markup(" ".join(prose(flat[at : at + _PIECE]) for at in range(0, max(1, len(flat)), _PIECE)))  # noqa: S704 - escaped as Markdown
+    return Markup("".join(prose(flat[at : at + _PIECE]) for at in range(0, max(1, len(flat)), _PIECE)))  # noqa: S704 - escaped as Markdown
 
 
 def _cell(value: Any) -> Markup:
@@ -85,5 +91,5 @@ def template(name: str) -> Template:
         "data": lambda value: _block(page.pretty(value).split("\n"), "json"),
         "usd": _usd,
     }
-    jinja.globals |= {"GLYPHS": page.GLYPHS}
+    jinja.globals |= {"GLYPHS": page.GLYPHS, "SIGNS": SIGNS}
     return jinja.get_template(name)

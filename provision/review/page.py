@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from provision.converge.declared import Change
 from provision.report.base import TEMPLATES as REPORT_TEMPLATES
 from provision.report.base import inert, spans
 from provision.report.template import environment
+from provision.review.against import SIGNS, Shift, by_subject, legend
 from provision.review.tree import SEVERITIES, Review, Risk, Severity
 
 LONGEST: Final = 2_000  # characters of one value
@@ -49,6 +51,12 @@ def render(review: Review) -> str:
         style=css,
         script=script,
     )
+
+
+def changes(title: str, shifts: Sequence[Shift]) -> str:
+    """What changed between two reviews as a page."""
+    css = style("review.css")
+    return template("changes.html").render(title=title, changes=by_subject(shifts), legend=legend(shifts), policy=policy(css), style=css)
 
 
 def pretty(data: Any, indent: int = 0) -> str:
@@ -91,5 +99,5 @@ def template(name: str) -> Template:
         # Indented for people; each line is inert, and the template escapes it.
         "data": pretty,
     }
-    jinja.globals |= {"TONES": TONES, "GLYPHS": GLYPHS}
+    jinja.globals |= {"TONES": TONES, "GLYPHS": GLYPHS, "SIGNS": SIGNS}
     return jinja.get_template(name)

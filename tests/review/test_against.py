@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from provision.cli import cli
-from provision.profile import load
+from provision.profile import differences, load
 from provision.review import against
 from provision.review.content import content
 from provision.review.tree import Review
@@ -34,7 +34,7 @@ def test_against_says_what_a_change_means(tmp_path: Path) -> None:
     assert ("risks", "narrower", "gone, medium: Every local user may read the GPU's performance counters") in found
     assert found["exposure", "wider", "opened: 22/tcp (SSH) from 10.0.0.0/8"] == "16,777,216 addresses"
     assert ("price", "wider", "deadline: 12 h → 24 h") in found
-    assert found["price", "wider", "limit to the deadline: 12.00 USD → 24.00 USD"] == "100% dearer"
+    assert ("price", "wider", "limit to the deadline: 12.00 → 24.00 USD (+100 %)") in found
     assert {text for subject, _, text in found if subject == "proof"} == {
         "persistence is no longer judged",
         "persistence-at-boot is no longer judged",
@@ -54,6 +54,50 @@ def test_against_says_whether_more_machines_are_allowed(tmp_path: Path) -> None:
     assert "machines" in {risk.id for risk in review().risks} - {risk.id for risk in limited(1).risks}
 
 
+def test_what_changed_is_one_line_with_both_values(tmp_path: Path) -> None:
+    def lines(*edits: tuple[str, str]) -> dict[str, tuple[str, str, str]]:
+        found = against.shifts(review(), content(*changed(tmp_path, *edits)))
+        return {shift.text: (shift.direction, shift.old, shift.new) for shift in found}
+
+    nsys = lines(("profilers: [nsys, ncu]", "profilers: [nsys]"))
+    assert nsys["packages to install: 27 → 26 (- cuda-nsight-compute-13-2)"] == ("other", "27", "26")
+    assert "low: 25 of 27 → 24 of 26 packages have no exact version" in nsys, "one risk with another number is no new risk"
+    assert len(nsys) == 3, "the packages are said once, and what the host's first boot loads ahead"
+    elsewhere = lines(("ap-southeast-1 #", "ap-northeast-1 #"))
+    assert elsewhere["place: aws ap-southeast-1 → ap-northeast-1 g4dn.xlarge on-demand"] == (
+        "wider",
+        "aws ap-southeast-1 g4dn.xlarge on-demand",
+        "aws ap-northeast-1 g4dn.xlarge on-demand",
+    )
+    assert "aws ap-northeast-1 g4dn.xlarge on-demand: 0.767 → 0.741 USD an hour (-3 %)" in elsewhere
+    older = lines(("driver: auto", 'driver: "580"'))
+    assert "driver: branch 595 → 580, proprietary kernel modules, without the firmware of the GPU's system processor" in older
+    assert "package: cuda-toolkit-13-2 → cuda-toolkit-13-0" in older
+    assert "/usr/local/cuda: points to /usr/local/cuda-13.2 → cuda-13.0" in older
+
+
+def test_changes_are_the_same_on_a_page_and_in_markdown(tmp_path: Path) -> None:
+    path = tmp_path / "t4-train.yml"
+    path.write_text(load.find("t4-train").read_text().replace("deadline_h: 12", "deadline_h: 24").replace("Hong Kong.", "<b>`x`"))
+
+    def printed(form: str) -> str:
+        done = CliRunner().invoke(cli, ["review", str(path), "--against", "t4-train", "--format", form])
+        assert done.exit_code == 0
+        return done.stdout
+
+    page, markdown = printed("html"), printed("markdown")
+    assert "<li>+ <bdi>deadline: 12 h → 24 h</bdi>" in page
+    assert "- `+` deadline\\: 12 h → 24 h" in markdown
+    assert "<b>" not in page
+    assert "<b>" not in markdown
+
+
+def test_values_that_are_not_alike_are_shown_whole() -> None:
+    assert differences.parted("what it was once upon a time here", "something else of the same length") is None
+    assert differences.parted("a short value", "another value") is None
+    assert differences.parted("one two three four five", "one two, by the way, three four five") == "one two (+ by the way) three four five"
+
+
 def test_against_tells_versions_from_hashes() -> None:
     old = review()
     [first, *rest] = old.environments
@@ -65,7 +109,7 @@ def test_against_tells_versions_from_hashes() -> None:
         return replace(old, environments=(replace(first, wheels=wheels), *rest))
 
     [shift] = against.shifts(old, swapped(version="9.9"))
-    assert (shift.direction, shift.text) == ("other", f"pytorch: torch {torch.version} → 9.9")
+    assert (shift.direction, shift.text) == ("other", f"pytorch, torch: {torch.version} → 9.9")
     [shift] = against.shifts(old, swapped(hashes=("0" * 64,)))
     assert (shift.direction, shift.means) == ("wider", "the same version with other contents: ask why")
 
@@ -77,7 +121,8 @@ def test_against_a_bundle_compares_with_the_prices_of_then() -> None:
     row["usd_per_hour"] = row["usd_per_hour"] / 2
     then = against.as_reviewed(now, json.dumps(data).encode())
     [shift] = [s for s in against.shifts(then, now) if s.subject == "price"]
-    assert (shift.direction, shift.means) == ("wider", "100% dearer")
+    assert shift.direction == "wider"
+    assert shift.text.endswith(" USD an hour (+100 %)")
     for nonsense in (b"", b"[]", b'{"places": 1}', b'{"places": [{}]}', b"\xff"):
         assert against.as_reviewed(now, nonsense) == now
 
@@ -91,13 +136,16 @@ def test_against_a_bundle_a_lock_and_a_profile(tmp_path: Path) -> None:
     done = run(cli, ["review", str(path), "--against", old])
     assert done.exit_code == 0
     assert "+ deadline: 12 h → 24 h" in done.stdout
-    assert "100% dearer" in done.stdout
+    assert "limit to the deadline: 12.00 → 24.00 USD (+100 %)" in done.stdout
+    assert "powers the machine off 12 → 24 hours after the launch, which ends it; …" in done.stdout
+    assert "(+ wider, - narrower, ~ neutral)" in done.stdout
     assert not list(tmp_path.glob("t4-train.bundle*"))
     assert "nothing changed" in run(cli, ["review", "t4-train", "--against", old]).stdout
     assert "deadline: 24 h → 12 h" in run(cli, ["review", "t4-train", "--against", str(path)]).stdout
     lock = load.find("v100-train").with_name("v100-train.lock.yml")
     shifts = json.loads(run(cli, ["review", "t4-train", "--against", str(lock), "--json"]).stdout)["changes"]
-    assert {"subject": "software", "direction": "other", "text": "driver.branch: 580 → 595", "means": ""} in shifts
+    text = {"text": "driver.branch: 580 → 595", "means": "", "old": "", "new": ""}
+    assert {"subject": "software", "direction": "other", **text} in shifts
 
 
 def test_a_changed_bundle_is_refused_as_the_old_one(tmp_path: Path) -> None:
