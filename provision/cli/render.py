@@ -24,7 +24,14 @@ _MOST_KEY_BYTES: Final = 16 * 1024
 
 @click.command("render")
 @click.argument("profile", metavar="NAME|FILE")
-@click.option("--as", "form", metavar="FORM", type=click.Choice(list(FORMS)), required=True, help=f"One of {', '.join(FORMS)}.")
+@click.option(
+    "--as",
+    "form",
+    metavar="FORM",
+    type=click.Choice([*FORMS, "terraform"]),
+    required=True,
+    help=f"One of {', '.join(FORMS)}; `terraform` is that of the place.",
+)
 @click.option("--where", metavar="REGION|ZONE", help="The place of the profile.  [default: the first that suits the form]")
 @click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on several.")
 @click.option("--name", metavar="NAME", help="The name of the machine.  [default: the profile's name]")
@@ -61,6 +68,9 @@ def command(
     need all of them now.
     """
     source = ProfileSource.read(profile)
+    planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
+    if form == "terraform":
+        form = f"terraform-{choose(planned, cloud=cloud, where=where).cloud}"
     selection = FORMS[form]
     if selection.file is None and output is None:
         msg = f"{form} is a folder; name it with -o {source.profile.name}-{form}"
@@ -70,7 +80,6 @@ def command(
         deadline=_time(deadline, source.profile.limits.deadline_h) if deadline else None,
         caller=_address(ssh_from) if ssh_from else "",
     )
-    planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
     place = choose(planned, cloud=selection.cloud or cloud, where=where, launches=selection.launches)
     files = render(form, subject(planned, place, values))
     if output is None:

@@ -1,17 +1,21 @@
 """What both Terraform forms share: how texts are written, and their variables, and the deadline.
 
-The forms are Terraform's JSON (developer.hashicorp.com/terraform/language/syntax/json) and no HCL: json.dumps writes it, it needs no
-formatter, and what remains to be escaped are the two openings of a template, `${` and `%{`. The deadline is reckoned in the hour of the
-first apply and then kept, as `up` does it; so is the launch's id.
+The forms are folders. What Terraform makes is JSON (developer.hashicorp.com/terraform/language/syntax/json) and no HCL: json.dumps writes
+it, it needs no formatter, and what remains to be escaped are the two openings of a template, `${` and `%{`. What the machine does at its
+first boot is in files of their own, to be read: `file` evaluates nothing in them, and `replace` fills in the holes
+(developer.hashicorp.com/terraform/language/functions). `main.tf.json` accepts them by their digests alone, so its own covers the folder.
+The deadline is reckoned in the hour of the first apply and then kept, as `up` does it; so is the launch's id.
 """
 
 import datetime as dt
+import hashlib
 import json
 from typing import Any, Final
 
-from provision.clouds.forms import KEY_PATTERN, Hole, Parts, Subject
+from provision.clouds import userdata
+from provision.clouds.forms import KEY_PATTERN, Hole, HoleName, Marked, Parts, Subject, dumped
 
-_HOLES: Final = {
+_HOLES: Final[dict[HoleName, str]] = {
     "launch": "terraform_data.launch.output",
     "key": "var.public_key",
     "caller": "var.caller_cidr",
@@ -20,6 +24,25 @@ _HOLES: Final = {
     "late-timer": 'formatdate("YYYY-MM-DD hh:mm:ss \'UTC\'", timeadd(terraform_data.deadline.output, "10m"))',
 }
 _REQUIRED: Final = ">= 1.4"  # terraform_data
+_PROGRAM: Final = "first-boot.py"
+_README: Final = """# Terraform of {profile}: one machine, {place}
+
+`gpuprov render` wrote this folder from the profile (SHA-256 `{profile_sha256}`) and its lock (SHA-256 `{lock_sha256}`).
+`main.tf.json` is all that Terraform makes. It accepts only these other files:
+
+{files}
+
+`@…@` in them stands for a value that `main.tf.json` fills in.
+
+```sh
+terraform init
+terraform plan -out plan{variables}
+terraform apply plan          # prints the address and the deadline
+terraform destroy             # removes everything
+```
+
+Then prove the machine with `gpuprov verify LOGIN@ADDRESS --profile {profile}`.
+"""
 
 
 def text(parts: Parts) -> str:
@@ -34,6 +57,61 @@ def expression(code: str) -> str:
 
 def _inert(piece: str) -> str:
     return piece.replace("${", "$${").replace("%{", "%%{")
+
+
+def folder(subject: Subject, marked: Marked, boot: str, configuration: dict[str, Any]) -> dict[str, bytes]:
+    """The files of a configuration in which `boot`, the text of the first boot, is a value.
+
+    The program in it is a third file; it is put back as JSON has it.
+    """
+    parts = marked.parts(boot)
+    tokens = {piece.name: f"@{piece.name}-{subject.mark(piece.name)[:8]}@" for piece in parts if isinstance(piece, Hole)}
+    content = "".join(tokens[piece.name] if isinstance(piece, Hole) else piece for piece in parts)
+    name = "user-data.yml" if boot.startswith("#cloud-config") else "user-data.sh"
+    code, program, files = _read(name), userdata.program(), {}
+    if (escaped := json.dumps(program)[1:-1]) in content:
+        token = f"@{_PROGRAM}-{subject.mark(_PROGRAM)[:8]}@"
+        content, files[_PROGRAM] = content.replace(escaped, token), program.encode()
+        put_back = _read(_PROGRAM)
+        for character in ("\\", '"', "\n"):
+            put_back = f"replace({put_back}, {json.dumps(character)}, {json.dumps(json.dumps(character)[1:-1])})"
+        code = f'replace({code}, "{token}", {put_back})'
+    for hole, token in tokens.items():
+        code = f'replace({code}, "{token}", {_HOLES[hole]})'
+    files[name] = content.encode()
+    digests = {file: hashlib.sha256(data).hexdigest() for file, data in files.items()}
+    told = _swapped(configuration, text(parts), expression(code))
+    launch = told["resource"]["terraform_data"]["launch"]
+    launch["lifecycle"] |= {
+        "precondition": [
+            {
+                "condition": expression(f'filesha256("${{path.module}}/{file}") == "{digest}"'),
+                "error_message": f"{file} is not the one that was rendered.",
+            }
+            for file, digest in digests.items()
+        ]
+    }
+    readme = _README.format(
+        profile=subject.profile,
+        place=subject.place,
+        profile_sha256=subject.profile_sha256,
+        lock_sha256=subject.lock_sha256,
+        files="\n".join(f"- `{file}`, SHA-256 `{digest}`" for file, digest in digests.items()),
+        variables="".join(f" -var '{variable}=…'" for variable, block in told["variable"].items() if "default" not in block),
+    )
+    return {"README.md": readme.encode(), "main.tf.json": dumped(told), **files}
+
+
+def _read(name: str) -> str:
+    return f'file("${{path.module}}/{name}")'
+
+
+def _swapped(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _swapped(member, old, new) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_swapped(member, old, new) for member in value]
+    return new if value == old else value
 
 
 def document(

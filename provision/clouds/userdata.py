@@ -117,6 +117,11 @@ def user_data(
     return _written(document)
 
 
+def program() -> str:
+    """What a machine runs at its first boot to download ahead: part of the document."""
+    return resources.files("provision.clouds").joinpath("ahead.py").read_text()
+
+
 def _written(document: dict[str, object]) -> str:
     # JSON is YAML, and json.dumps cannot produce anything that cloud-init would read as more than data.
     return "#cloud-config\n" + json.dumps(document, indent=1, sort_keys=True) + "\n"
@@ -129,10 +134,9 @@ def _begin(downloads: Downloads) -> list[list[str]]:
     dependencies the unit does not wait for the system's other early units, which sshd waits for as well.
     Source: docs.cloud-init.io/en/latest/reference/modules.html, Bootcmd.
     """
-    program = resources.files("provision.clouds").joinpath("ahead.py").read_text()
     asked = {**asdict(downloads), "environment": dict(downloads.environment)}
     early = ("DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target")
     unit = ["systemd-run", "--quiet", "--no-block", "--collect", f"--unit={AHEAD}", *(f"--property={each}" for each in early)]
     python = ["/usr/bin/python3", "-I", f"{_INTO}/ahead.py", f"{_INTO}/asked.json"]
-    written = ["sh", "-c", _WRITE, "sh", program, json.dumps(asked, sort_keys=True)]
+    written = ["sh", "-c", _WRITE, "sh", program(), json.dumps(asked, sort_keys=True)]
     return [written, ["cloud-init-per", "instance", AHEAD, *unit, "--", *python]]

@@ -54,6 +54,17 @@ def test_a_form_that_launches_nothing_needs_no_price(call: Call, tmp_path: Path)
     assert (code, "error[price-unknown]" in err) == (2, True)
 
 
+def test_terraform_is_a_folder_of_the_first_place_or_of_the_cloud_that_is_named(call: Call, tmp_path: Path) -> None:
+    for words, source in (([], "hashicorp/aws"), (["--cloud", "gcp"], "hashicorp/google")):
+        target = tmp_path / source.replace("/", "-")
+        assert call("render", "t4-train", "--as", "terraform", *words, "-o", str(target))[0] == 0
+        assert {path.name for path in target.iterdir()} == {"README.md", "main.tf.json", "user-data.yml", "first-boot.py"}
+        assert source in (target / "main.tf.json").read_text()
+    code, _, err = call("render", "t4-train", "--as", "terraform")
+    assert code == 2
+    assert "-o t4-train-terraform" in err
+
+
 def test_a_runbook_has_the_key_without_its_comment(call: Call, key: str) -> None:
     given = ("--deadline", soon(), "--public-key", key, "--ssh-from", "203.0.113.7")
     code, out, err = call("render", "t4-train", "--as", "runbook", "--where", "ap-southeast-1", *given)

@@ -61,7 +61,17 @@ def texts(value: Any) -> list[str]:
 @pytest.mark.parametrize("case", CASES)
 def test_terraform_evaluates_our_expressions_and_no_text_of_a_profile(case: str) -> None:
     read = json.loads(render("terraform-digitalocean", of(case))["main.tf.json"])
-    ours = ("terraform_data.", "var.", "digitalocean_", "substr(terraform_data.", "formatdate(", "replace(", "can(")
+    ours = (
+        "terraform_data.",
+        "var.",
+        "digitalocean_",
+        "substr(terraform_data.",
+        "formatdate(",
+        "replace(",
+        "can(",
+        "filesha256(",
+        "path.module",
+    )
     for text in texts(read):
         for opened in re.findall(r"(?<!\$)\$\{([^}]*)", text):
             assert opened.startswith(ours), opened
@@ -74,13 +84,14 @@ def test_terraform_evaluates_our_expressions_and_no_text_of_a_profile(case: str)
 @pytest.mark.parametrize("case", CASES)
 def test_terraform_has_the_tags_and_the_firewall_of_up_and_brings_no_host_key(case: str) -> None:
     asked = of(case)
-    read = json.loads(render("terraform-digitalocean", asked)["main.tf.json"])["resource"]
+    files = render("terraform-digitalocean", asked)
+    read = json.loads(files["main.tf.json"])["resource"]
     droplet, firewall = read["digitalocean_droplet"]["machine"], read["digitalocean_firewall"]["ssh"]
     order = asked.order(launch_id="f00d" * 8, public_key="ssh-ed25519 x", deadline=DEADLINE)
     wanted = {tag for tag in requests.tags(order) if "f00d" not in tag}
     assert wanted <= set(droplet["tags"])
     assert {tag.split(":")[1] for tag in droplet["tags"] if "${" in tag} == {"launch", "deadline"}
-    assert "ssh_keys" not in droplet["user_data"]
+    assert b"ssh_keys" not in files["user-data.yml"]
     assert firewall["tags"] == ["${digitalocean_tag.launch.id}"]
     assert droplet["depends_on"] == ["digitalocean_firewall.ssh"]
     opened = [address for rule in firewall["inbound_rule"] for address in rule["source_addresses"]]

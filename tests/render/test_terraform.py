@@ -18,14 +18,17 @@ from typing import Any
 import boto3
 import pytest
 
+from provision.clouds import provider
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
+from provision.clouds.userdata import program
 from provision.rehearsal.control import Rehearsal
 from provision.render import render
 from provision.structs import replace
 
-from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS
+from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS, profile, subject
 from .made import Made, keys_of, rows
+from .test_digitalocean import of as droplet
 
 MIRROR = Path(os.environ.get("GPUPROV_TERRAFORM_MIRROR", "/opt/tf-plugins"))
 TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
@@ -90,6 +93,10 @@ FREE = {"labels", "metadata"}  # names of the user's own
 ASKED_TWICE = re.compile(r"InvalidGroup\.Duplicate|InvalidPermission\.(Duplicate|NotFound)")
 
 
+SCRIPTED = subject("gcp", asked=profile(os={"name": "debian", "version": "12"}), given=GIVEN)  # whose image has no cloud-init
+FORM_OF = {cloud: f"terraform-{cloud}" for cloud in ("aws", "gcp", "digitalocean")}
+
+
 def configuration(form: str, case: str, given: Any = None) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(render(form, SUBJECTS[case](given))["main.tf.json"])
     return read
@@ -124,6 +131,9 @@ def test_terraform_evaluates_our_expressions_and_no_text_of_a_profile(form: str,
         "formatdate(",
         "replace(uuid()",
         "can(",
+        "replace(",
+        "filesha256(",
+        "path.module",
     )
     made = configuration(form, case)
     found = [expression for text in texts(made) for expression in templates(text)]
@@ -221,6 +231,53 @@ def test_terraform_validates_it_with_the_real_provider(case: str, terraform: Any
     assert (said["valid"], said["diagnostics"]) == (True, []), said
 
 
+def first_boot(made: dict[str, Any]) -> str:
+    """The one value that is read from a file."""
+    (found,) = {text for text in texts(made["resource"]) if "/user-data." in text and not text.startswith("${filesha256")}
+    return found
+
+
+@pytest.mark.skipif(TERRAFORM is None, reason="needs terraform")
+@pytest.mark.parametrize(
+    "asked",
+    [subject("aws", given=GIVEN), subject("gcp", given=GIVEN), SCRIPTED, droplet("plain", given=True)],
+    ids=str.split("aws gcp script do"),
+)
+def test_the_files_of_the_first_boot_are_what_up_sends_and_no_others_are_accepted(asked: Any, terraform: Any) -> None:
+    files = dict(render(FORM_OF[asked.cloud], asked))
+    made = json.loads(files["main.tf.json"])
+    kept = {"terraform_data": made["resource"]["terraform_data"]}
+    here = {
+        "variable": {**made["variable"], "project": {"default": "p"}},
+        "resource": kept,
+        "output": {"boot": {"value": first_boot(made)}},
+    }
+    files["main.tf.json"] = json.dumps(here).encode()
+    assert terraform("init", files=files).returncode == 0
+    done = terraform("apply", "-auto-approve", "-input=false")
+    assert done.returncode == 0, done.stderr
+    order = replace(asked.order(launch_id="f00d" * 8, public_key=KEY, deadline=DEADLINE), host_key="")
+    said = json.loads(terraform("output", "-json").stdout)["boot"]["value"]
+    assert said == provider(asked.cloud).user_data(order, asked.region)
+    for name in files.keys() - {"README.md", "main.tf.json"}:
+        refused = terraform("plan", "-input=false", files={**files, name: files[name] + b"# more\n"})
+        assert refused.returncode == 1
+        assert f"{name} is not the one that was rendered" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize("case", SUBJECTS)
+def test_a_folder_has_the_program_as_it_is_and_a_page_that_names_every_file(case: str) -> None:
+    asked = SUBJECTS[case]()
+    files = render(FORM_OF[asked.cloud], asked)
+    readme = files["README.md"].decode()
+    assert set(re.findall(r"^- `([^`]+)`", readme, re.MULTILINE)) == files.keys() - {"README.md", "main.tf.json"}
+    assert len(first_boot(json.loads(files["main.tf.json"]))) < 900
+    if "first-boot.py" in files:
+        assert files["first-boot.py"].decode() == program()
+        assert "def " not in files["user-data.yml"].decode()
+    assert all(len(line) < 300 for line in readme.splitlines())
+
+
 @pytest.mark.skipif(TERRAFORM is None, reason="needs terraform")
 @pytest.mark.matrix(of=3)
 @pytest.mark.parametrize("case", ["gcp", "gcp-volume-spot", "gcp-hostile"])
@@ -233,7 +290,7 @@ def test_terraform_reads_what_is_for_google_as_far_as_it_can_without_the_provide
     made["terraform"].pop("required_providers")
     rest.pop("google_compute_instance_from_template")
     made["locals"] = {"every_text": rest}
-    done = terraform("init", files={"main.tf.json": json.dumps(made).encode()})
+    done = terraform("init", files={**render("terraform-gcp", SUBJECTS[case]()), "main.tf.json": json.dumps(made).encode()})
     assert done.returncode == 0, done.stderr
     said = json.loads(terraform("validate", "-json").stdout)
     assert (said["valid"], said["diagnostics"]) == (True, []), said

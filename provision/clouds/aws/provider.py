@@ -100,7 +100,7 @@ forms: Mapping[str, Form] = {
     "cloudformation": Form(
         "a CloudFormation template of one place on AWS", "template.json", "provision.clouds.aws.forms.cloudformation", "aws"
     ),
-    "terraform-aws": Form("Terraform of one place on AWS", "main.tf.json", "provision.clouds.aws.forms.terraform", "aws"),
+    "terraform-aws": Form("Terraform of one place on AWS", None, "provision.clouds.aws.forms.terraform", "aws"),
 }
 agent_files: tuple[str, ...] = ("/var/lib/amazon/ssm", "/var/snap/amazon-ssm-agent/common/ssm")
 reserved_tags: tuple[str, ...] = ("aws",)

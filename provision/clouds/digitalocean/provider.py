@@ -78,7 +78,7 @@ ways: Mapping[str, Way] = {}
 bucket: BucketCopy | None = None
 forms: Mapping[str, Form] = {
     "terraform-digitalocean": Form(
-        "Terraform of one place on DigitalOcean", "main.tf.json", "provision.clouds.digitalocean.forms.terraform", "digitalocean"
+        "Terraform of one place on DigitalOcean", None, "provision.clouds.digitalocean.forms.terraform", "digitalocean"
     ),
 }
 agent_files: tuple[str, ...] = ()

@@ -93,7 +93,7 @@ ways: Mapping[str, Way] = {
 }
 bucket: BucketCopy | None = identity.BUCKET
 forms: Mapping[str, Form] = {
-    "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
+    "terraform-gcp": Form("Terraform of one place on GCP", None, "provision.clouds.gcp.forms.terraform", "gcp"),
 }
 agent_files: tuple[str, ...] = ("/etc/default/instance_configs.cfg", "/var/lib/google")
 reserved_tags: tuple[str, ...] = ("goog",)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from provision.clouds.aws import disk_key, requests
 from provision.clouds.aws.image_choice import FIXED_FILTERS, wanted
 from provision.clouds.aws.place import place_of
-from provision.clouds.forms import Marked, Subject, dumped
-from provision.clouds.terraform import check_empty, document, expression, text
+from provision.clouds.forms import Marked, Subject
+from provision.clouds.terraform import check_empty, document, expression, folder, text
 from provision.errors import UsageError
 from provision.structs import replace
 
@@ -38,7 +38,7 @@ _EBS: Final = {
 
 
 def render(subject: Subject) -> dict[str, bytes]:
-    """The configuration, in one file.
+    """The folder of the configuration.
 
     Raises:
         ImageNotFoundError: how AWS names its images of the system is not known.
@@ -64,7 +64,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         **({"data": lookups} if lookups else {}),
         outputs={"instance_id": "aws_instance.machine.id", "address": f"aws_instance.machine.{address}"},
     )
-    return {"main.tf.json": dumped(configuration)}
+    return folder(subject, marked, requests.run_instances(marked.order, subject.region)["UserData"], configuration)
 
 
 def _image(subject: Subject) -> tuple[str, dict[str, Any]]:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from provision.clouds.base import DEADLINE_TAG, OWNER_TAG
 from provision.clouds.digitalocean import requests
-from provision.clouds.forms import Marked, Subject, dumped
-from provision.clouds.terraform import check_empty, document, expression, text
+from provision.clouds.forms import Marked, Subject
+from provision.clouds.terraform import check_empty, document, expression, folder, text
 
 _PROVIDER: Final = "digitalocean/digitalocean"
 _VERSION: Final = ">= 2.68"  # docs.digitalocean.com/reference/terraform/reference, "Generated … from Terraform version v2.68.0"
@@ -25,7 +25,7 @@ _DEADLINE: Final = 'replace(replace(replace(terraform_data.deadline.output, "T",
 
 
 def render(subject: Subject) -> dict[str, bytes]:
-    """The configuration, in one file.
+    """The folder of the configuration.
 
     Raises:
         ImageNotFoundError: DigitalOcean has no image of the system that we know.
@@ -49,7 +49,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         resources=resources,
         outputs={"instance_id": "digitalocean_droplet.machine.id", "address": f"digitalocean_droplet.machine.{address}"},
     )
-    return {"main.tf.json": dumped(configuration)}
+    return folder(subject, marked, requests.first_boot(order), configuration)
 
 
 def _firewall(rule: dict[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG
-from provision.clouds.forms import Marked, Subject, dumped
-from provision.clouds.gcp import identity, requests
-from provision.clouds.terraform import check_empty, document, expression, text
+from provision.clouds.forms import Marked, Subject
+from provision.clouds.gcp import first_boot, identity, requests
+from provision.clouds.terraform import check_empty, document, expression, folder, text
 
 _PROVIDER: Final = "hashicorp/google"
 _VERSION: Final = ">= 7.0"  # scheduling.termination_time of a template: in its newest schema, since which release is not known
@@ -25,7 +25,7 @@ _SHIELDED: Final = ("enable_secure_boot", "enable_vtpm", "enable_integrity_monit
 
 
 def render(subject: Subject) -> dict[str, bytes]:
-    """The configuration, in one file.
+    """The folder of the configuration.
 
     Raises:
         ImageNotFoundError: GCP has no image of the system that we know.
@@ -59,7 +59,8 @@ def render(subject: Subject) -> dict[str, bytes]:
             "address": f"google_compute_instance_from_template.machine.network_interface[0].{address}",
         },
     )
-    return {"main.tf.json": dumped(configuration)}
+    boot = first_boot.of(requests.bulk(order, [], subject.region, [zone])["instance_properties"]["metadata"]["items"])[1]
+    return folder(subject, marked, boot, configuration)
 
 
 def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
