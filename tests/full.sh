@@ -78,7 +78,7 @@ stack() {
   "$interpreter" - "$home/again.json" <<'PY'
 import json, sys
 
-answer = json.load(open(sys.argv[1]))
+[answer] = json.load(open(sys.argv[1]))["hosts"]
 assert answer["roles"] == [], answer["roles"]
 outcomes = {f["check"]: f["outcome"] for f in answer["report"]["findings"]}
 on_disk = ["driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "cupti", "profilers", "pytorch-installed",

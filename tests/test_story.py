@@ -167,14 +167,14 @@ class TestStory:
         assert probed.returncode == 0, probed.stderr
         (tmp_path / "facts.json").write_text(probed.stdout)
         judged = gpuprov(home, "verify", "--facts", str(tmp_path / "facts.json"), "--profile", "t4-train", "--json")
-        there = {f["check"]: f["outcome"] for f in json.loads(judged.stdout)["findings"]}
-        here = {f["check"]: f["outcome"] for f in json.loads(gpuprov(home, "verify", "a", "--json").stdout)["findings"]}
+        there = {f["check"]: f["outcome"] for f in json.loads(judged.stdout)["hosts"][0]["findings"]}
+        here = {f["check"]: f["outcome"] for f in json.loads(gpuprov(home, "verify", "a", "--json").stdout)["hosts"][0]["findings"]}
         assert (judged.returncode, there) == (1, here)
 
     def test_apply_of_a_correct_host_runs_nothing(self, home: dict[str, str]) -> None:
         done = gpuprov(home, "apply", "a", "--without-gpu", "--json")
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["roles"] == []
+        assert json.loads(done.stdout)["hosts"][0]["roles"] == []
 
     def test_what_broke_on_the_host_is_found_and_only_its_role_is_run(self, home: dict[str, str]) -> None:
         assert gpuprov(home, "ssh", "a", "sudo rm -rf /opt/gpuprov/venvs/opencv").returncode == 0
@@ -183,7 +183,7 @@ class TestStory:
         assert "gpuprov apply a --role opencv" in broken.stdout
         fixed = gpuprov(home, "apply", "a", "--without-gpu", "--json")
         assert fixed.returncode == 0, fixed.stderr
-        assert json.loads(fixed.stdout)["roles"] == ["opencv"]
+        assert json.loads(fixed.stdout)["hosts"][0]["roles"] == ["opencv"]
 
     def test_it_is_exported_after_a_proof_and_not_after_a_change(self, home: dict[str, str], tmp_path: Path) -> None:
         assert gpuprov(home, "verify", "a", "--without-gpu").returncode == 0
@@ -238,7 +238,7 @@ class TestStory:
     def test_down_removes_what_is_left_and_a_second_one_says_there_is_nothing(self, home: dict[str, str]) -> None:
         done = gpuprov(home, "down", "a", "--json", "--yes")
         assert done.returncode == 0, done.stderr
-        assert {w.split()[0] for w in json.loads(done.stdout)["removed"]} == {"security-group"}
+        assert {w.split()[0] for w in json.loads(done.stdout)["launches"][0]["removed"]} == {"security-group"}
         again = gpuprov(home, "down", "a", "--rehearse", "--yes")
         assert (again.returncode, "error[instance-not-found]" in again.stderr) == (2, True)
 

@@ -92,8 +92,7 @@ def command(
                 _print(error.proven, strict=strict)
             raise
     if as_json:
-        rows = [_as_data(result, strict=strict) for result in results]
-        options.print_json(rows[0] if len(rows) == 1 else {"hosts": rows})
+        options.print_json({"hosts": [_as_data(result, strict=strict) for result in results]})
     else:
         _print(results, strict=strict)
     ctx.exit(worst(result.report.exit_code(strict=strict) for result in results))

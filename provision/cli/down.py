@@ -41,7 +41,7 @@ def command(ctx: click.Context, *, hosts: tuple[str, ...], rehearse: bool, yes: 
             echo(f"{name}: {before.message}; {before.hint}", err=True)
         raise failed[-1][1]
     if as_json:
-        options.print_json(removed[0] if len(names) == 1 else {"launches": removed})
+        options.print_json({"launches": removed})
 
 
 def _remove(session: Session, name: str, *, rehearsal: bool, yes: bool) -> tuple[list[str], str]:

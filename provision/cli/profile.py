@@ -231,13 +231,12 @@ def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_jso
 
     The catalog is asked as well: what `lock` would refuse is an error. No cloud is contacted.
     """
-    refused = False
+    refused, checked = False, []
     for name in profiles:
         result = examine(load.find(name), today())
+        checked.append(result.as_dict())
         refused |= bool(result.errors) or (strict and bool(result.warnings))
-        if as_json:
-            options.print_json(result.as_dict())
-        elif result.profile is not None and not result.errors:
+        if not as_json and result.profile is not None and not result.errors:
             echo(f"{result.path}: valid (sha256:{load.digest(result.profile)})")
         for complaint in () if as_json else result.warnings:
             echo(f"  warning: {complaint.line_of(result.path).strip()}")
@@ -246,6 +245,8 @@ def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_jso
             if not as_json:
                 raise error
             echo(f"error[{error.code}]: {error.message}\nhint: {error.hint}", err=True)
+    if as_json:
+        options.print_json({"profiles": checked})
     ctx.exit(EXIT_USAGE if refused else 0)
 
 

@@ -7,18 +7,19 @@ from pydantic import TypeAdapter, create_model
 
 from provision.verify.finding import OUTCOMES, Finding, Report, exit_code, summary
 
+_SCHEMA = "gpuprov-reports/2"  # of 1, one host had its report alone
 _OPTIONAL = frozenset({"excuse"})  # written only for a finding that is waived
 
 
 def render(*reports: Report, strict: bool = False) -> str:
-    """One JSON document, keys sorted: schema `gpuprov-report/1` for one host, `gpuprov-reports/1` with a list `hosts` for several."""
+    """One JSON document, keys sorted: `hosts` has the report of each, of one as of several."""
     hosts = [report.as_dict(strict=strict) for report in reports]
-    several = {"schema": "gpuprov-reports/1", "hosts": hosts, "summary": summary(reports), "exit_code": exit_code(reports, strict=strict)}
-    return json.dumps(hosts[0] if len(hosts) == 1 else several, indent=2, sort_keys=True)
+    document = {"schema": _SCHEMA, "hosts": hosts, "summary": summary(reports), "exit_code": exit_code(reports, strict=strict)}
+    return json.dumps(document, indent=2, sort_keys=True)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of both documents, derived from the types themselves, and of the error that any command prints with --json.
+    """The JSON Schema (2020-12) of the document, derived from the types themselves, and of the error that any command prints with --json.
 
     What a command knows beside its error, such as the attempts of `up`, are further keys of the error's document.
     """
@@ -32,8 +33,6 @@ def schema() -> dict[str, Any]:
         },
         "exit_code": {"type": "integer", "enum": [0, 1, 3]},
     }
-    # With --against: what changed since the evidence.
-    drift = {"drift": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}}
     # A finding is a tuple with names, and printed as an object.
     fields: dict[str, Any] = {name: (kind, Finding._field_defaults.get(name, ...)) for name, kind in get_type_hints(Finding).items()}
     finding = {
@@ -45,17 +44,18 @@ def schema() -> dict[str, Any]:
     one.pop("$defs")
     report = {
         **one,
-        "properties": {**one["properties"], **findings, **shared, "schema": {"const": "gpuprov-report/1"}, **drift},
+        "properties": {**one["properties"], **findings, **shared, "schema": {"const": "gpuprov-report/1"}},
         "required": sorted({*one["properties"], *shared}),
         "additionalProperties": False,
     }
-    several = {
+    document = {
         "type": "object",
         "properties": {
-            "schema": {"const": "gpuprov-reports/1"},
+            "schema": {"const": _SCHEMA},
             "hosts": {"type": "array", "items": {"$ref": "#/$defs/Host"}},
             **shared,
-            **drift,
+            # With --against: what changed since the evidence.
+            "drift": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}},
         },
         "required": ["schema", "hosts", *shared],
         "additionalProperties": False,
@@ -75,6 +75,6 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Report of gpuprov verify",
-        "oneOf": [{"$ref": "#/$defs/Host"}, several, {"$ref": "#/$defs/Error"}],
+        "oneOf": [document, {"$ref": "#/$defs/Error"}],
         "$defs": {"Finding": finding, "Host": report, "Error": error},
     }

@@ -56,6 +56,8 @@ def test_several_are_removed_and_one_that_cannot_be_keeps_none_of_the_others(cal
     launch(call, "x")
     code, out, _ = call("down", "x", "z", "x", "--yes", "--json")
     assert (code, [each["name"] for each in json.loads(out)["launches"]]) == (0, ["x", "z"])
+    launch(call, "x")
+    assert [each["name"] for each in json.loads(call("down", "x", "--yes", "--json")[1])["launches"]] == ["x"]
     assert rows(call) == []
 
 

@@ -73,7 +73,7 @@ def test_a_warning_is_shown_once_and_refuses_nothing_unless_it_is_told_to(call: 
 
 def test_findings_are_data_with_a_kind_and_a_severity(call: Call, tmp_path: Path) -> None:
     code, out, _ = call("profile", "check", edited(tmp_path, EXPIRED), "--json")
-    data = json.loads(out)
+    data = json.loads(out)["profiles"][0]
     assert code == 0
     assert (data["errors"], data["warnings"], data["name"]) == (0, 1, "t4-train")
     (finding,) = data["findings"]
@@ -81,7 +81,7 @@ def test_findings_are_data_with_a_kind_and_a_severity(call: Call, tmp_path: Path
     assert "error" not in data
 
     code, out, err = call("profile", "check", edited(tmp_path, ("g4dn.xlarge", "g4nd.xlarge")), "--json")
-    data = json.loads(out)
+    data = json.loads(out)["profiles"][0]
     assert code == 2
     assert (data["errors"], data["name"], data["sha256"]) == (1, None, None)
     assert [(f["severity"], f["kind"], f["key"]) for f in data["findings"]] == [("error", "misspelt", "places.0.instance_type")]
@@ -128,7 +128,7 @@ def test_check_asks_the_resolver_as_lock_does(call: Call, tmp_path: Path) -> Non
 
 
 def test_advice_that_a_stack_goes_against_is_a_warning_at_its_key(call: Call) -> None:
-    data = json.loads(call("profile", "check", "t4-debian", "--json")[1])
+    data = json.loads(call("profile", "check", "t4-debian", "--json")[1])["profiles"][0]
     assert {(finding["kind"], finding["key"]) for finding in data["findings"]} == {
         ("advice", "stack.driver"),
         ("advice", "stack.profilers"),

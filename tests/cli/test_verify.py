@@ -44,6 +44,9 @@ def test_several_files_are_one_report_with_the_worst_verdict(tmp_path: Path, run
     assert "bad" in done.output
     both = json.loads(run("verify", "-p", "t4-train", "--facts", str(good), "--facts", str(bad), "--json").output)
     assert [report["host"] for report in both["hosts"]] == ["good", "bad"]
+    one = json.loads(run("verify", "-p", "t4-train", "--facts", str(good), "--json").output)
+    assert one.keys() == both.keys(), "a script reads one host as it reads two"
+    assert [report["schema"] for report in one["hosts"]] == ["gpuprov-report/1"]
 
 
 def test_files_of_one_name_are_hosts_of_two_and_hide_nothing(tmp_path: Path, run: Run) -> None:
@@ -131,7 +134,7 @@ def test_what_is_left_out_is_named_and_proves_nothing(tmp_path: Path, run: Run) 
     assert "in every check that was made: 2 pass" in done.output
     assert "\nnot checked, by --only or --skip: gcc\n" in run("verify", "-p", "t4-train", "--facts", str(path), "--skip", "gcc").output
     skipped = run("verify", "-p", "t4-train", "--facts", str(path), "--skip", "gcc", "--json")
-    assert "gcc" not in [finding["check"] for finding in json.loads(skipped.output)["findings"]]
+    assert "gcc" not in [finding["check"] for finding in json.loads(skipped.output)["hosts"][0]["findings"]]
     wrong = run("verify", "-p", "t4-train", "--facts", str(path), "--skip", "gccc")
     assert (wrong.exit_code, "did you mean gcc?" in wrong.output) == (2, True)
 
@@ -141,7 +144,7 @@ def test_evidence_binds_what_was_judged(tmp_path: Path, run: Run) -> None:
     done = run("verify", "-p", "t4-train", "--facts", str(path), "--evidence", str(out), "--json")
     data = json.loads(out.read_text())
     proof.check(data)
-    assert data["hosts"][0]["findings_sha256"] == proof.findings_digest(json.loads(done.output))
+    assert data["hosts"][0]["findings_sha256"] == proof.findings_digest(json.loads(done.output)["hosts"][0])
     assert data["hosts"][0]["lock"]["profile"]["name"] == "t4-train"
     for part in ("report", "facts", "profile", "lock"):
         changed = json.loads(out.read_text())
@@ -219,7 +222,7 @@ class TestHosts:
     @pytest.mark.usefixtures("_ssh")
     def test_waiting_ends_when_its_time_is_over(self, run: Run) -> None:
         done = run("verify", "down", "-p", "t4-train", "--wait", "1s", "--json")
-        assert (done.exit_code, json.loads(done.stdout)["findings"][0]["check"]) == (3, "reachable")
+        assert (done.exit_code, json.loads(done.stdout)["hosts"][0]["findings"][0]["check"]) == (3, "reachable")
         wrong = run("verify", "down", "-p", "t4-train", "--wait", "soon")
         assert (wrong.exit_code, "write it as 90s, 10m, 2h or 1d" in wrong.output) == (2, True)
 

@@ -205,7 +205,7 @@ class Story:
         if not (self.folder / "home" / "launches").is_dir():
             return 0, {"removed": []}  # the journal is written before anything is asked for
         done = self.gpuprov("down", "down", self.state.name, "--yes", *self._embedded, "--json")
-        return done.returncode, _picked(done.stdout, "removed")
+        return done.returncode, {"removed": [each for launch in _data(done.stdout).get("launches", ()) for each in launch["removed"]]}
 
     def _sweep(self) -> tuple[int, dict[str, Any]]:
         done = self.gpuprov("sweep", "sweep", "--yes", *self._embedded, "--tag", f"{TAG}={self.state.name}", "--json")
@@ -310,7 +310,8 @@ def _picked(text: str, *names: str) -> dict[str, Any]:
 def _outcomes(text: str) -> dict[str, int]:
     """How many checks had which outcome."""
     counted: dict[str, int] = {}
-    report = _data(text)
-    for finding in report.get("findings") or report.get("report", {}).get("findings", []):
+    data = _data(text)  # of verify or of up
+    [report] = data.get("hosts", [{}])
+    for finding in report.get("report", report).get("findings", []):
         counted[finding["outcome"]] = counted.get(finding["outcome"], 0) + 1
     return counted

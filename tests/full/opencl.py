@@ -15,7 +15,7 @@ def verdict(profile: str, path: Path, document: dict[str, Any]) -> dict[str, Any
     """What `gpuprov verify` says of OpenCL on a host with these facts."""
     path.write_text(json.dumps(document))
     words = ["gpuprov", "verify", "--facts", str(path), "--profile", profile, "--only", "opencl", "--json"]
-    report = json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+    [report] = json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)["hosts"]
     finding: dict[str, Any] = next(each for each in report["findings"] if each["check"] == "opencl")
     print(f"opencl: {finding['outcome']}: {finding['observed']}")  # noqa: T201 - asked for
     return finding

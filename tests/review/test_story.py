@@ -200,6 +200,6 @@ class TestTwoParties:
 
     def test_isa_puts_it_right_and_removes_it(self, cast: Cast) -> None:
         done = cast.isa.gpuprov("apply", "training", "--bundle", cast.bundle, "--without-gpu", "--json")
-        assert (done.returncode, json.loads(done.stdout)["roles"]) == (0, ["cupti"]), done.stderr
+        assert (done.returncode, json.loads(done.stdout)["hosts"][0]["roles"]) == (0, ["cupti"]), done.stderr
         assert cast.verify("--against", "e.json").returncode == 0
         assert cast.isa.gpuprov("down", "training", "--yes").returncode == 0

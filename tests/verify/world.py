@@ -253,7 +253,7 @@ def main(paths: list[str]) -> None:
         lines = [f"== {path.name}: {asks_for(text)['gpu__count']} x {asks_for(text)['gpu__model']}, ends with {done.returncode}"]
         lines += [
             f"   {found['outcome']:7} {found['check']:18} {found['observed'][:300]} | {found['hint'][:200]}"
-            for found in json.loads(done.stdout).get("findings", [])
+            for found in json.loads(done.stdout).get("hosts", [{"findings": []}])[0]["findings"]
             if found["outcome"] not in {"pass", "not-applicable"}
         ]
         sys.stdout.write("\n".join([*lines, ""]))
