@@ -27,11 +27,11 @@ from provision.verify.evidence import read
 def command(
     ctx: click.Context, *, evidence: Path, bundle: Path, output: Path | None, md: bool, organisation: Organisation, as_json: bool
 ) -> None:
-    """Write the certificate of hosts that were handed over: what passed, what is waived and by whom, what is unknown, who approved.
+    """Write the certificate of hosts that were handed over: what passes, what is waived and by whom, what is unknown, who approved.
 
     EVIDENCE is the file that `gpuprov verify HOST --bundle FILE --evidence EVIDENCE` wrote. It is refused if it was changed, if it belongs
-    to another bundle, or if its report does not follow from its facts. The exit code is the verdict: 0 if everything passed, 1 if a check
-    failed, 3 if something is unknown. No cloud or host is contacted.
+    to another bundle, or if its report does not follow from its facts. The exit code is the verdict: 0 if all hosts match, 1 if a check
+    failed, 3 if something is unknown; who must have signed is said by the rules. No cloud or host is contacted.
     """
     now = dt.datetime.now(dt.UTC)
     proof = read(evidence)

@@ -99,8 +99,8 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _approval(entry: Entry) -> str:
-    """The signers of an intent, and what their signatures were worth where that was less than `holds`."""
+    """The signers of an intent, and what their signatures were worth where that was less than `valid`."""
     given = entry.get("approvals")
     signers = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
     worth = {str(one.get("name")): str(one.get("signature")) for one in signers}
-    return ", ".join(name if signature == "holds" else f"{name} ({signature})" for name, signature in worth.items())
+    return ", ".join(name if signature in {"valid", "holds"} else f"{name} ({signature})" for name, signature in worth.items())

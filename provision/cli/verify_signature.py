@@ -44,7 +44,7 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
         echo(f"{bundle}: {reviewed.profile.name} sha256:{reviewed.digest}")
         for s in signatures:
             echo(f"  {s.outcome:<7} {s.principal}: " + (s.why or f"signed {s.signed_at}, until {s.expires}, with {s.key}"))
-        echo(f"  {counted} of {required} signatures")
+        echo(f"  {counted} of {required} signatures{'' if signatures else ': unsigned'}")
     sign.require(reviewed, organisation, now, rule)
     if not as_json:
         echo(f"next: `gpuprov up --bundle {shlex.quote(str(bundle))}` launches what was signed, and nothing else")

@@ -41,7 +41,7 @@ class Undertaking(Struct):
         arguments: those that hold no secret, by name.
         profile, lock: their digests, where they are known.
         statement: the digest of the statement that was reviewed, where a bundle was given.
-        approvals: who signed that statement, and what the signature is worth here: `holds`, `lapsed`, `unchecked`.
+        approvals: who signed that statement, and what the signature is worth here: `valid` (`holds` in older lines), `lapsed`, `unchecked`.
     """
 
     command: str

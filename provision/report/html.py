@@ -24,8 +24,8 @@ _LONGEST_NAME: Final = 80
 _ACROSS: Final = 20  # hosts beside each other in the matrix: as many as fit on A4
 # How an exit code is shown: with the colour and glyph of an outcome, and in words.
 _VERDICTS: Final[dict[int, tuple[Outcome, str]]] = {
-    EXIT_OK: ("pass", "passed"),
-    EXIT_FAILED_CHECK: ("fail", "failed"),
+    EXIT_OK: ("pass", "matches"),
+    EXIT_FAILED_CHECK: ("fail", "does NOT match"),
     EXIT_UNKNOWN: ("unknown", "not proven"),
 }
 
@@ -84,7 +84,7 @@ def _verdict(reports: Sequence[Report], *, strict: bool) -> tuple[Outcome, str]:
         return "unknown", "nothing checked"
     code = exit_code(reports, strict=strict)
     if code == EXIT_OK and summary(reports)["waived"]:
-        return "waived", "passed, with waivers"
+        return "waived", "matches, with waivers"
     return _VERDICTS[code]
 
 

@@ -15,7 +15,7 @@ _STYLES: Final[dict[Outcome, dict[str, Any]]] = {
     "unknown": {"fg": "yellow", "bold": True},
     "not-applicable": {"dim": True},
 }
-_VERDICTS: Final = {EXIT_OK: "meets", EXIT_FAILED_CHECK: "does not meet", EXIT_UNKNOWN: "is not proven to meet"}
+_VERDICTS: Final = {EXIT_OK: "matches", EXIT_FAILED_CHECK: "does NOT match", EXIT_UNKNOWN: "is not proven to match"}
 _FOLDED: Final[tuple[Outcome, ...]] = ("waived", "pass")
 _OUTCOME_WIDTH: Final = 15  # the longest outcome and a space
 _EXPLAINED_WIDTH: Final = 9  # the longest of those that are explained or folded, and two spaces

@@ -23,7 +23,7 @@ from provision.verify.finding import Finding, Report, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
 
-VERDICTS: Final = {EXIT_OK: "passed", EXIT_FAILED_CHECK: "failed", EXIT_UNKNOWN: "not proven"}
+VERDICTS: Final = {EXIT_OK: "matches", EXIT_FAILED_CHECK: "does NOT match", EXIT_UNKNOWN: "not proven"}
 _GROUPS: Final = ("fails", "unknown", "warns", "holds", "excused", "idle")
 _ASK_AGAIN: Final = "ask for evidence that `gpuprov verify` wrote"
 _NAMED_HOSTS: Final = 3
@@ -94,8 +94,8 @@ class Certificate(Struct):
 
     @property
     def word(self) -> str:
-        """The verdict in one or two words."""
-        return VERDICTS[self.verdict]
+        """The verdict in one or two words, and whether nobody signed what was judged."""
+        return VERDICTS[self.verdict] + ("" if self.counted else ", unsigned")
 
     @property
     def sentence(self) -> str:
@@ -103,9 +103,9 @@ class Certificate(Struct):
         more, one = len(self.parts) - _NAMED_HOSTS, len(self.parts) == 1
         hosts = ", ".join(host.host for host in self.parts[:_NAMED_HOSTS]) + (f" and {more} more" if more > 0 else "")
         verb = {
-            EXIT_OK: "meets" if one else "meet",
-            EXIT_FAILED_CHECK: "does not meet" if one else "do not meet",
-            EXIT_UNKNOWN: "is not proven to meet" if one else "are not proven to meet",
+            EXIT_OK: "matches" if one else "match",
+            EXIT_FAILED_CHECK: "does NOT match" if one else "do NOT match",
+            EXIT_UNKNOWN: "is not proven to match" if one else "are not proven to match",
         }[self.verdict]
         counts = (
             (sum(len(host.fails) for host in self.parts), "fails", "fail"),

@@ -12,7 +12,7 @@ from provision.review.sign import Validity
 from provision.verify.finding import Outcome
 
 _VERDICT_TONES: Final[dict[int, Outcome]] = {EXIT_OK: "pass", EXIT_FAILED_CHECK: "fail", EXIT_UNKNOWN: "unknown"}
-_SIGNATURE_TONES: Final[dict[Validity, Outcome]] = {"holds": "pass", "lapsed": "warn", "refused": "fail", "unchecked": "unknown"}
+_SIGNATURE_TONES: Final[dict[Validity, Outcome]] = {"valid": "pass", "lapsed": "warn", "refused": "fail", "unchecked": "unknown"}
 
 
 def html(certificate: Certificate) -> str:
@@ -41,8 +41,8 @@ def _shared(certificate: Certificate) -> dict[str, Any]:
 
 
 def _tone(certificate: Certificate) -> Outcome:
-    """Green only where nothing was excused or left out."""
-    in_part = certificate.left_out or any(host.excused for host in certificate.parts)
+    """Green only where nothing was excused or left out, and somebody signed."""
+    in_part = certificate.left_out or not certificate.counted or any(host.excused for host in certificate.parts)
     return "waived" if certificate.verdict == EXIT_OK and in_part else _VERDICT_TONES[certificate.verdict]
 
 
@@ -54,7 +54,7 @@ def _counts(certificate: Certificate) -> Iterator[tuple[str, Outcome, int]]:
         ("warn", "warn", "warns"),
         ("waived", "waived", "waived"),
         ("excused", "waived", "excused"),
-        ("hold", "pass", "holds"),
+        ("pass", "pass", "holds"),
         ("not applicable", "not-applicable", "idle"),
     )
     for label, tone, name in kinds:

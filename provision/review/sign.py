@@ -1,6 +1,6 @@
 """OpenSSH signatures over a bundle's statement: ssh-keygen signs and verifies, so that agents, hardware keys and certificates work.
 
-What is signed is an approval: who approves which statement, when, and until when. A signature `holds`; or it has `lapsed`, because it is
+What is signed is an approval: who approves which statement, when, and until when. A signature is `valid`; or it has `lapsed`, because it is
 genuine and does not count now; or it is `refused`, because nobody makes such a signature by accident; or it is `unchecked`, because this
 machine does not know who may sign. One refused signature refuses the bundle, whoever else has signed.
 """
@@ -34,7 +34,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _FINGERPRINT: Final = re.compile(r" key (SHA256:[A-Za-z0-9+/]{43})$")
 _ARMOUR: Final = re.compile(r"-----BEGIN SSH SIGNATURE-----\n((?:[A-Za-z0-9+/=]{1,76}\n)+)-----END SSH SIGNATURE-----\n")
 
-Validity = Literal["holds", "lapsed", "refused", "unchecked"]
+Validity = Literal["valid", "lapsed", "refused", "unchecked"]
 Time = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
 
@@ -54,7 +54,7 @@ class Signature(Struct):
     Attributes:
         key: the fingerprint; empty where it could not be read from a genuine signature.
         signed_at, expires: ISO 8601 in UTC; empty where they cannot be read.
-        why: what is wrong, with the name of the file; empty when the signature holds.
+        why: what is wrong, with the name of the file; empty when the signature is valid.
     """
 
     principal: str
@@ -149,7 +149,7 @@ def _check_readable(path: Path | None) -> None:
 
 def counted(signatures: Sequence[Signature]) -> int:
     """How many people have signed, counted by keys: one key is one person, whatever its names."""
-    return len({signature.key for signature in signatures if signature.outcome == "holds"})
+    return len({signature.key for signature in signatures if signature.outcome == "valid"})
 
 
 def require(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: Signatures | None) -> tuple[Signature, ...]:
@@ -164,7 +164,7 @@ def require(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: 
     needed = rule.required if rule else 1
     count = counted(signatures)
     if count < needed:
-        lines = [f"  {signature.principal}: {signature.why or f'holds ({signature.key})'}" for signature in signatures]
+        lines = [f"  {signature.principal}: {signature.why or f'valid ({signature.key})'}" for signature in signatures]
         whose = f"; it must be signed by {needed} of {', '.join(rule.principals)}" if rule and rule.principals else ""
         msg = "\n".join([f"{bundle.path} has {count} of {needed} signatures{whose}", *lines])
         raise SignatureMissingError(msg, hint=f"`gpuprov sign {bundle.path} --key FILE --as NAME` signs it")
@@ -224,10 +224,10 @@ class _Verifier(Struct):
             file.write(armour)
             file.flush()
             validity, key, why = self._verify(raw, Path(file.name), principal)
-        if validity != "holds":
+        if validity != "valid":
             return Signature(principal, validity, key, **times, why=f"{name}.sig {why}")
         why = self._lapsed(approval)
-        return Signature(principal, "lapsed" if why else "holds", key, **times, why=why and f"{name} {why}")
+        return Signature(principal, "lapsed" if why else "valid", key, **times, why=why and f"{name} {why}")
 
     def _lapsed(self, approval: Approval) -> str:
         """Why a genuine signature does not count now; empty when it does."""
@@ -249,7 +249,7 @@ class _Verifier(Struct):
         verified = _keygen("verify", armour, *signer, "-n", NAMESPACE, *revoked, stdin=raw)
         if verified.returncode == 0:
             match = _FINGERPRINT.search(verified.stdout.strip())
-            return ("holds", match[1], "") if match else ("refused", "", "is of a key that ssh-keygen does not name")
+            return ("valid", match[1], "") if match else ("refused", "", "is of a key that ssh-keygen does not name")
         # The rest only finds the reason: nothing below makes a signature hold.
         bare = _keygen("check-novalidate", armour, "-n", NAMESPACE, stdin=raw)
         if bare.returncode:

@@ -19,7 +19,7 @@ def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
     pair = "" if clocks.graphics_mhz is None else f" at {clocks.memory_mhz} and {clocks.graphics_mhz} MHz"
     return (
         ("driver", f"branch {lock.driver.branch}, {lock.driver.flavour} kernel modules{gsp}"),
-        ("CUDA", f"{lock.cuda.version}, compiled with gcc {lock.cuda.gcc}"),
+        ("CUDA", f"{lock.cuda.version}, host compiler gcc {lock.cuda.gcc}"),
         ("cuDNN", lock.cudnn.version),
         *((name, f"{e.version}{f' built with CUDA {e.cuda}' if e.cuda else ''}") for name, e in lock.frameworks.items()),
         *((("opencv", ", ".join((lock.opencv.environment.version, *lock.opencv.parts))),) if lock.opencv.environment else ()),

@@ -23,8 +23,9 @@ def test_evidence_names_the_review_and_the_certificate_says_what_holds(desk: Des
     assert (review["statement"], review["profile"], review["lock"]) == (read.digest, load.digest(read.profile), read.lock.digest)
     assert (review["approvals"], review["required"]) == ([], 0)
     code, out, err = desk.accept("e")
-    assert (code, out.splitlines()[0].startswith("passed: facts meets the profile t4-train: ")) == (0, True), err
+    assert (code, out.splitlines()[0].startswith("matches, unsigned: facts matches the profile t4-train: ")) == (0, True), err
     assert "Nobody signed this review." in desk.page
+    assert '<dd>nobody<br><span class="quiet">unsigned</span></dd>' in desk.page
     assert f"{len(CHECKS) - 3} checks were left out" in out
     for value in (*(review[k] for k in ("statement", "profile", "lock")), *desk.read("e")["hosts"][0]["sha256"].values()):
         assert value in desk.page or value == desk.read("e")["hosts"][0]["sha256"]["profile"]
@@ -33,14 +34,14 @@ def test_evidence_names_the_review_and_the_certificate_says_what_holds(desk: Des
 def test_a_certificate_with_failures_says_so_first_and_exits_with_the_verdict(desk: Desk) -> None:
     assert desk.verify("e", *ONLY, **OLD_PYTHON)[0] == 1
     code, out, _ = desk.accept("e")
-    assert (code, out.startswith("failed: facts does not meet the profile t4-train: 1 check fails")) == (1, True)
+    assert (code, out.startswith("does NOT match, unsigned: facts does NOT match the profile t4-train: 1 check fails")) == (1, True)
     parsed = Parsed(desk.page)
-    assert parsed.text.index("Failed") < parsed.text.index("Passed")
+    assert parsed.text.index("Fails") < parsed.text.index("Passes")
     assert [a["class"] for tag, a in parsed.found if tag == "section" and a.get("id") == "verdict"] == ["verdict fail"]
     code, out, _ = desk.accept("e", "--json")
-    assert (code, json.loads(out)["word"], json.loads(out)["parts"][0]["fails"][0]["check"]) == (1, "failed", "python3")
+    assert (code, json.loads(out)["word"], json.loads(out)["parts"][0]["fails"][0]["check"]) == (1, "does NOT match, unsigned", "python3")
     code, _, _ = desk.accept("e", "--md")
-    assert (code, desk.page.startswith("# ✗ facts does not meet the profile t4")) == (1, True)
+    assert (code, desk.page.startswith("# ✗ facts does NOT match the profile t4")) == (1, True)
 
 
 def test_the_verdict_of_what_is_unknown_is_3(desk: Desk) -> None:
@@ -50,7 +51,7 @@ def test_the_verdict_of_what_is_unknown_is_3(desk: Desk) -> None:
     words = ("--bundle", str(desk.bundle), "--evidence", str(desk.folder / "e.json"), *ONLY)
     assert desk.call("verify", "--facts", str(desk.folder / "x.json"), *words)[0] == 3
     code, out, _ = desk.accept("e")
-    assert (code, "not proven: facts is not proven to meet the profile t4-train: 1 check is unknown" in out) == (3, True)
+    assert (code, "not proven, unsigned: facts is not proven to match the profile t4-train: 1 check is unknown" in out) == (3, True)
 
 
 class TestSignatures:
@@ -71,15 +72,15 @@ class TestSignatures:
         code, _, err = signed.verify("e", *ONLY)
         assert (code, "who may sign is not known" in err) == (2, True)
         code, _, err = signed.verify("e", *ONLY, *signers)
-        assert (code, "holds: alice@example.com: signed " in err) == (0, True), err
+        assert (code, "valid: alice@example.com: signed " in err) == (0, True), err
         [approval] = signed.read("e")["review"]["approvals"]
         assert (approval["principal"], approval["outcome"], approval["expires"] > approval["signed_at"]) == (
             "alice@example.com",
-            "holds",
+            "valid",
             True,
         )
         code, out, _ = signed.accept("e", *signers)
-        assert (code, f"holds: alice@example.com: signed {approval['signed_at']}, until {approval['expires']}" in out) == (0, True)
+        assert (code, f"valid: alice@example.com: signed {approval['signed_at']}, until {approval['expires']}" in out) == (0, True)
         assert approval["key"] in signed.page
 
     def test_the_next_step_names_the_host_where_it_is_known(self, desk: Desk) -> None:
@@ -95,7 +96,7 @@ class TestSignatures:
         assert desk.accept("e")[0] == 0
         assert "this review has no verified signature that counts" in desk.page
         code, _, err = desk.verify("e", *ONLY, "--signers", str(desk.people.signers))
-        assert (code, "holds: alice@example.com" in err) == (0, True)
+        assert (code, "valid: alice@example.com" in err) == (0, True)
         signature = desk.bundle / "approvals" / "alice@example.com.json.sig"
         signature.write_text(signature.read_text().replace("U1NIU0lH", "U1NIU0lI"))
         code, _, err = desk.verify("e", *ONLY, "--signers", str(desk.people.signers))

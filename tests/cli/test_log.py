@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from provision.cli import log
 from provision.clouds import changes
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -183,10 +184,13 @@ def test_an_approval_is_told_with_the_launch_that_ran_on_it(call: Call, desk: De
     call("up", "--bundle", signed, "--signers", str(desk.people.signers), "--rehearse", "--name", "x", "--without-gpu")
     told = entries(call)
     up = next(e for e in told if e.get("command") == "up")
-    assert up["approvals"] == [{"name": f"{who}@example.com", "signature": "holds"} for who in ("alice", "bob")]
+    assert up["approvals"] == [{"name": f"{who}@example.com", "signature": "valid"} for who in ("alice", "bob")]
     assert up["statement"] == next(e for e in told if e.get("command") == "sign")["statement"]
     out = call("log", "--name", "x")[1]
     assert "alice@example.com, bob@example.com" in out
+    assert log._approval({"approvals": [{"name": "a", "signature": "holds"}, {"name": "b", "signature": "lapsed"}]}) == "a, b (lapsed)", (
+        "a line of an earlier release"
+    )
     assert "sign" not in out.split("\n")[1]
 
 

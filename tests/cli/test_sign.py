@@ -99,7 +99,7 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     assert (code, "has 1 of 2 signatures" in err) == (2, True), err
     assert call("sign", str(path), "--key", str(people.bob), "--as", "bob@example.com")[0] == 0
     code, out, _ = call("verify-signature", str(path))
-    assert (code, out.count("\n  holds   "), "2 of 2 signatures" in out) == (0, 2, True)
+    assert (code, out.count("\n  valid   "), "2 of 2 signatures" in out) == (0, 2, True)
     assert out.endswith(f"next: `gpuprov up --bundle {path}` launches what was signed, and nothing else\n")
     code, out, _ = call("verify-signature", str(path), "--json")
     said = json.loads(out)

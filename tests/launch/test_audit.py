@@ -110,7 +110,7 @@ def test_a_line_has_its_moment_in_utc_to_the_millisecond(log: AuditLog) -> None:
             },
         ),
         (
-            Undertaking("up", "x", profile="p", statement="s", approvals=(("alice@example.com", "holds"), ("bob b", "lapsed"))),
+            Undertaking("up", "x", profile="p", statement="s", approvals=(("alice@example.com", "valid"), ("bob b", "lapsed"))),
             {
                 "command": "up",
                 "name": "x",
@@ -118,7 +118,7 @@ def test_a_line_has_its_moment_in_utc_to_the_millisecond(log: AuditLog) -> None:
                 "arguments": {},
                 "profile": "p",
                 "statement": "s",
-                "approvals": [{"name": "alice@example.com", "signature": "holds"}, {"name": "bob_b", "signature": "lapsed"}],
+                "approvals": [{"name": "alice@example.com", "signature": "valid"}, {"name": "bob_b", "signature": "lapsed"}],
             },
         ),
     ],

@@ -84,7 +84,7 @@ def test_without_scripts_everything_is_there_and_nothing_that_does_not_work(brow
     finally:
         browser.see()
     visible = " ".join(str(node.get("name", {}).get("value", "")) for node in tree if not node.get("ignored"))
-    for words in ("host-a does not match profile t4-train", "expected fail", "observed unknown", ONE.notes[0], "check-waived"):
+    for words in ("host-a does NOT match profile t4-train", "expected fail", "observed unknown", ONE.notes[0], "check-waived"):
         assert words in visible
     assert "searchbox" not in {node.get("role", {}).get("value") for node in tree if not node.get("ignored")}
 

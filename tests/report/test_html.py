@@ -104,7 +104,7 @@ def test_what_holds_with_waivers_has_not_the_colour_of_what_holds() -> None:
     for hosts in ((waived,), (CLEAN, waived)):
         text = html.render(*hosts)
         assert [a["class"] for a in Page(text).all("section") if a.get("id") == "verdict"] == ["verdict waived"]
-        assert "<span>passed, with waivers</span></p>" in text
+        assert "<span>matches, with waivers</span></p>" in text
         assert json.loads(json_format.render(*hosts))["exit_code"] == 0
 
 
@@ -114,7 +114,7 @@ STRICT_CODES = [(ONE,), (CLEAN,), (UNKNOWN,), (WARNED,), (CLEAN, WARNED), (UNKNO
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("hosts", STRICT_CODES, ids=lambda hosts: "-".join(host.host for host in hosts))
 def test_the_verdict_in_colour_in_a_word_and_in_the_title_is_that_of_the_exit_code(hosts: tuple[Report, ...], *, strict: bool) -> None:
-    shown = {0: ("pass", "passed"), 1: ("fail", "failed"), 3: ("unknown", "not proven")}
+    shown = {0: ("pass", "matches"), 1: ("fail", "does NOT match"), 3: ("unknown", "not proven")}
     codes = [
         1 if any(host.summary[o] for o in (("fail", "warn") if strict else ("fail",))) else 3 if host.summary["unknown"] else 0
         for host in hosts
@@ -178,12 +178,12 @@ def test_each_finding_unfolds_and_what_does_not_pass_is_unfolded() -> None:
 @pytest.mark.parametrize(
     ("hosts", "sentence"),
     [
-        ((ONE,), "host-a does not match profile t4-train: 1 check fails, 1 check is unknown"),
+        ((ONE,), "host-a does NOT match profile t4-train: 1 check fails, 1 check is unknown"),
         ((CLEAN,), "host-b matches profile t4-train"),
         ((UNKNOWN,), "host-c is not proven to match profile t4-train: 1 check is unknown"),
         ((EMPTY,), "No check was made, so nothing is proven"),
         ((CLEAN, CLEAN), "All 2 hosts match profile t4-train"),
-        ((ONE, CLEAN, UNKNOWN), "1 of 3 hosts does not match profile t4-train; 1 is not proven to"),
+        ((ONE, CLEAN, UNKNOWN), "1 of 3 hosts does NOT match profile t4-train; 1 is not proven to"),
         ((CLEAN, UNKNOWN), "1 of 2 hosts is not proven to match profile t4-train"),
         ((CLEAN, Report("x", "v100-train", CLEAN.findings)), "All 2 hosts match their profiles"),
     ],

@@ -55,7 +55,7 @@ WARNED = Report("w", "p", (FINDINGS[0], FINDINGS[OUTCOMES.index("warn")]))
 STRICTLY = {
     "text": "warnings count as failures (--strict)",
     "json": '"exit_code": 1',
-    "html": "w does not match profile p: 1 check fails",
+    "html": "w does NOT match profile p: 1 check fails",
     "markdown": "> **warnings count as failures (--strict)**",
     "junit": '<failure message="observed warn" type="warn">',
     "tap": "not ok 2 - check-warn",
@@ -79,5 +79,5 @@ def test_strict_says_so_on_several_hosts_and_changes_no_finding() -> None:
     assert strict["exit_code"] == 1
     assert [host["findings"] for host in strict["hosts"]] == [host["findings"] for host in lax["hosts"]]
     assert "not ok 2 - w" in reports.render("tap", [CLEAN, WARNED], strict=True)
-    assert "1 of 2 hosts does not match" in reports.render("html", [CLEAN, WARNED], strict=True)
+    assert "1 of 2 hosts does NOT match" in reports.render("html", [CLEAN, WARNED], strict=True)
     assert reports.render("junit", [CLEAN, WARNED], strict=True).count('failures="1"') == 2

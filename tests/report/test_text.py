@@ -28,12 +28,12 @@ def many(**outcomes: int) -> Report:
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        ({"pass": 40, "not_applicable": 3}, "meets profile t4-train in every check that was made: 40 pass"),
-        ({"pass": 4, "warn": 1}, "meets profile t4-train in every check that was made: 1 warn, 4 pass"),
-        ({"pass": 4, "waived": 1}, "meets profile t4-train apart from 1 waived check: 1 waived, 4 pass"),
-        ({"pass": 4, "waived": 23}, "meets profile t4-train apart from 23 waived checks: 23 waived, 4 pass"),
-        ({"pass": 12, "unknown": 2, "waived": 1}, "is not proven to meet profile t4-train: 2 unknown, 1 waived, 12 pass"),
-        ({"pass": 12, "unknown": 2, "fail": 9}, "does not meet profile t4-train: 9 fail, 2 unknown, 12 pass"),
+        ({"pass": 40, "not_applicable": 3}, "matches profile t4-train in every check that was made: 40 pass, 3 not-applicable"),
+        ({"pass": 4, "warn": 1}, "matches profile t4-train in every check that was made: 1 warn, 4 pass"),
+        ({"pass": 4, "waived": 1}, "matches profile t4-train apart from 1 waived check: 1 waived, 4 pass"),
+        ({"pass": 4, "waived": 23}, "matches profile t4-train apart from 23 waived checks: 23 waived, 4 pass"),
+        ({"pass": 12, "unknown": 2, "waived": 1}, "is not proven to match profile t4-train: 2 unknown, 1 waived, 12 pass"),
+        ({"pass": 12, "unknown": 2, "fail": 9}, "does NOT match profile t4-train: 9 fail, 2 unknown, 12 pass"),
     ],
 )
 def test_the_verdict_is_the_first_line_and_the_last(outcomes: dict[str, int], verdict: str, *, everything: bool) -> None:
@@ -42,7 +42,7 @@ def test_the_verdict_is_the_first_line_and_the_last(outcomes: dict[str, int], ve
 
 
 def test_a_warning_that_counts_as_a_failure_is_one_in_the_verdict_too() -> None:
-    assert text.render(many(warn=1), strict=True).splitlines()[-1] == "host-a does not meet profile t4-train: 1 warn"
+    assert text.render(many(warn=1), strict=True).splitlines()[-1] == "host-a does NOT match profile t4-train: 1 warn"
 
 
 def test_a_report_without_a_check_meets_nothing() -> None:

@@ -202,7 +202,7 @@ def test_facts_that_show_nothing_prove_nothing_whichever_version_is_named(desk: 
     assert desk.verify("e", *ONLY)[0] == 0
     desk.forge("e", nothing_seen)
     code, out, err = desk.accept("e", "--json")
-    assert (code, json.loads(out)["word"]) == (3, "not proven"), err
+    assert (code, json.loads(out)["word"]) == (3, "not proven, unsigned"), err
 
 
 def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:

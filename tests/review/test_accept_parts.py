@@ -136,8 +136,8 @@ def test_a_finding_that_no_waiver_of_the_profile_names_is_refused_with_its_check
 @pytest.mark.parametrize("hours", [0, 14, -12])
 def test_a_certificate_names_what_was_signed_by_whom_and_when_it_was_made(waiving: Bundle, hours: int) -> None:
     signatures = [
-        sign.Signature("ada@example.org", "holds", "SHA256:a", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"),
-        sign.Signature("bob@example.org", "holds", "SHA256:b", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"),
+        sign.Signature("ada@example.org", "valid", "SHA256:a", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"),
+        sign.Signature("bob@example.org", "valid", "SHA256:b", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"),
         sign.Signature("eve@example.org", "lapsed", "SHA256:c", why="expired"),
     ]
     now = NOW.astimezone(dt.timezone(dt.timedelta(hours=hours)))
@@ -243,7 +243,7 @@ def unreached(*findings: tuple[str, str]) -> Report:
 @pytest.mark.parametrize("by", [MADE_BY, ANOTHER])
 def test_a_host_that_nobody_could_observe_is_not_proven_and_not_judged_again(waiving: Bundle, by: str) -> None:
     said = certified(made(waiving, host(waiving, unreached(("reachable", "unknown"))), by=by), waiving)
-    assert (said.verdict, said.word, said.parts[0].again) == (3, "not proven", False)
+    assert (said.verdict, said.word, said.parts[0].again) == (3, "not proven, unsigned", False)
     assert [finding.check for finding in said.parts[0].unknown] == ["reachable"]
 
 

@@ -53,7 +53,7 @@ def test_enough_signatures_make_an_agreement(
     path = bundled(tmp_path, people, *signers, policy=its)
     agreed = agreement(path, Organisation(rules(tmp_path, ours), people.signers), NOW)
     assert agreed.bundle == bundle.read(path)
-    assert [(s.principal, s.outcome) for s in agreed.signatures] == [(f"{name}@example.com", "holds") for name in signers]
+    assert [(s.principal, s.outcome) for s in agreed.signatures] == [(f"{name}@example.com", "valid") for name in signers]
     assert agreed.required == required
     reviewed, statement = agreed.reviewed, agreed.bundle.statement
     assert (reviewed.statement, reviewed.profile) == (agreed.bundle.digest, statement.profile.sha256)
@@ -99,7 +99,7 @@ def test_a_required_signature_counts_to_the_second_that_the_rules_say(tmp_path: 
 def test_where_no_signature_is_required_each_is_told_as_it_is(tmp_path: Path, people: People, policy: bytes | None) -> None:
     path = bundled(tmp_path, people, "alice", "mallory", policy=policy)
     organisation = Organisation(signers=people.signers)
-    for now, of_alice, counted in ((NOW, "holds", 1), (NOW + dt.timedelta(days=31), "lapsed", 0)):
+    for now, of_alice, counted in ((NOW, "valid", 1), (NOW + dt.timedelta(days=31), "lapsed", 0)):
         agreed = agreement(path, organisation, now)
         assert (agreed.bundle, agreed.required, agreed.reviewed.counted) == (bundle.read(path), 0, counted)
         assert [(s.principal, s.outcome) for s in agreed.signatures] == [("alice@example.com", of_alice), ("mallory@example.com", "lapsed")]

@@ -106,7 +106,7 @@ def test_enough_signatures_admit_the_bundles_profile_and_lock(tmp_path: Path, pe
     for asked in (None, Submission.read(profile, TODAY)):
         admitted = admit(asked, path, Organisation(rules(tmp_path, TWO), people.signers), NOW)
         assert (admitted.profile, admitted.lock, admitted.bundle) == (reviewed.profile, reviewed.lock, reviewed.digest)
-        assert [s.outcome for s in admitted.signatures] == ["holds", "holds"]
+        assert [s.outcome for s in admitted.signatures] == ["valid", "valid"]
 
 
 def test_too_few_refuse(tmp_path: Path, people: People) -> None:

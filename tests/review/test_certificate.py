@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 
 from provision.review import bundle, certificate
 from provision.review.accept import Certificate, CertifiedHost
+from provision.structs import replace
 from provision.verify.finding import Finding
 from tests.review.desk import ONLY, Desk
 from tests.review.examples import HOSTILE
@@ -61,14 +62,14 @@ def test_what_a_host_says_does_nothing_on_the_page(desk: Desk, kind: str) -> Non
 @pytest.mark.parametrize(
     ("hosts", "verdict", "sentence"),
     [
-        (("a",), 0, "a meets the profile t4-train"),
-        (("a", "b"), 0, "a, b meet the profile t4-train"),
-        (("a",), 1, "a does not meet the profile t4-train"),
-        (("a", "b", "c"), 1, "a, b, c do not meet the profile t4-train"),
-        (("a", "b", "c", "d"), 1, "a, b, c and 1 more do not meet the profile t4-train"),
-        (("a",), 3, "a is not proven to meet the profile t4-train"),
-        (("a", "b", "c", "d", "e"), 1, "a, b, c and 2 more do not meet the profile t4-train"),
-        (("a", "b"), 3, "a, b are not proven to meet the profile t4-train"),
+        (("a",), 0, "a matches the profile t4-train"),
+        (("a", "b"), 0, "a, b match the profile t4-train"),
+        (("a",), 1, "a does NOT match the profile t4-train"),
+        (("a", "b", "c"), 1, "a, b, c do NOT match the profile t4-train"),
+        (("a", "b", "c", "d"), 1, "a, b, c and 1 more do NOT match the profile t4-train"),
+        (("a",), 3, "a is not proven to match the profile t4-train"),
+        (("a", "b", "c", "d", "e"), 1, "a, b, c and 2 more do NOT match the profile t4-train"),
+        (("a", "b"), 3, "a, b are not proven to match the profile t4-train"),
     ],
 )
 def test_the_sentence_agrees_with_the_number_of_hosts(hosts: tuple[str, ...], verdict: int, sentence: str) -> None:
@@ -78,6 +79,19 @@ def test_the_sentence_agrees_with_the_number_of_hosts(hosts: tuple[str, ...], ve
     )
     made = Certificate("t4-train", "", "", verdict, parts, (), (), (), 0, 0, {}, "", "", "")
     assert made.sentence == sentence
+
+
+def test_what_nobody_signed_is_not_green() -> None:
+    host = CertifiedHost(
+        "a", "", 0, (), (), (), (Finding("gcc", "", "pass", "", ""),), (), (), (), (), again=True, digests={"facts": "0", "report": "0"}
+    )
+    unsigned = Certificate("t4-train", "", "", 0, (host,), (), (), (), 0, 0, {}, "", "", "")
+    signed = replace(unsigned, counted=1)
+    assert (unsigned.word, signed.word) == ("matches, unsigned", "matches")
+    assert "# ◇ a matches" in certificate.markdown(
+        replace(unsigned, digests=dict.fromkeys(("statement", "profile", "lock", "evidence"), "0"))
+    )
+    assert 'class="verdict pass"' not in certificate.html(unsigned)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +106,4 @@ def test_the_sentence_counts_what_is_not_proven_the_worst_first(number: int, cla
     empty: tuple[Finding, ...] = ()
     host = CertifiedHost("a", "", 1, some, some, empty, empty, (), some, empty, (), again=True, digests={})
     made = Certificate("t4-train", "", "", 1, (host,), ("x",) * number, (), (), 0, 0, {}, "", "", "")
-    assert (made.word, made.sentence) == ("failed", f"a does not meet the profile t4-train: {clauses}")
+    assert (made.word, made.sentence) == ("does NOT match, unsigned", f"a does NOT match the profile t4-train: {clauses}")

@@ -76,11 +76,11 @@ def test_a_signature_says_who_what_and_until_when(path: Path, people: People) ->
     signed(path, people.alice, ALICE, days=7)
     found = only(path, Organisation(signers=people.signers))
     fingerprint = subprocess.run(["ssh-keygen", "-lf", str(people.alice)], capture_output=True, text=True, check=True).stdout.split()[1]
-    assert (found.principal, found.outcome, found.key, found.why) == (ALICE, "holds", fingerprint, "")
+    assert (found.principal, found.outcome, found.key, found.why) == (ALICE, "valid", fingerprint, "")
     assert dt.datetime.fromisoformat(found.expires) - dt.datetime.fromisoformat(found.signed_at) == dt.timedelta(days=7)
     approval = json.loads(bundle.read(path).approvals[ALICE][0] or b"")
     assert approval["statement"] == bundle.read(path).digest
-    assert [s.outcome for s in sign.require(bundle.read(path), Organisation(signers=people.signers), NOW, None)] == ["holds"]
+    assert [s.outcome for s in sign.require(bundle.read(path), Organisation(signers=people.signers), NOW, None)] == ["valid"]
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
@@ -89,7 +89,7 @@ def test_other_kinds_of_keys_work(path: Path, tmp_path: Path, kind: str) -> None
     signers = tmp_path / "signers"
     signers.write_text(f"x {public(other)}\n")
     signed(path, other, "x")
-    assert only(path, Organisation(signers=signers)).outcome == "holds"
+    assert only(path, Organisation(signers=signers)).outcome == "valid"
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_key_that_only_the_agent_holds_signs_by_its_public_half(
         signed(path, half, ALICE)
     monkeypatch.setenv("SSH_AUTH_SOCK", agent["SSH_AUTH_SOCK"])
     signed(path, half, ALICE)
-    assert only(path, Organisation(signers=people.signers)).outcome == "holds"
+    assert only(path, Organisation(signers=people.signers)).outcome == "valid"
 
 
 def test_a_certificate_of_the_organisations_authority_holds(path: Path, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_certificate_of_the_organisations_authority_holds(path: Path, tmp_path
     signers.write_text(f'dora,*@other.example cert-authority,namespaces="{sign.NAMESPACE}" {public(authority)}\n')
     signed(path, tmp_path / "dora-cert.pub", "dora")
     found = only(path, Organisation(signers=signers))
-    assert (found.outcome, found.why) == ("holds", "")
+    assert (found.outcome, found.why) == ("valid", "")
     signed(path, dora, "dora")
     assert only(path, Organisation(signers=signers)).outcome == "lapsed", "the key without its certificate"
 
@@ -136,7 +136,7 @@ def test_signing_again_replaces_the_approval_of_the_same_name(path: Path, people
     signed(path, people.alice, ALICE, days=1)
     signed(path, people.alice, ALICE, days=9)
     assert len(bundle.read(path).approvals) == 1
-    assert only(path, Organisation(signers=people.signers), NOW + dt.timedelta(days=5)).outcome == "holds"
+    assert only(path, Organisation(signers=people.signers), NOW + dt.timedelta(days=5)).outcome == "valid"
 
 
 # --- what lapses: in good order, and does not count ---------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_an_approval_counts_until_the_second_it_expires(path: Path, people: Peop
     signed(path, people.alice, ALICE, days=30)
     organisation = Organisation(signers=people.signers)
     end = NOW.replace(microsecond=0) + dt.timedelta(days=30)
-    assert only(path, organisation, end - dt.timedelta(seconds=1)).outcome == "holds"
+    assert only(path, organisation, end - dt.timedelta(seconds=1)).outcome == "valid"
     found = only(path, organisation, end)
     assert (found.outcome, "approvals/alice@example.com.json expired at 20" in found.why) == ("lapsed", True)
     with pytest.raises(SignatureMissingError, match=r"has 0 of 1 signatures\n  alice@example\.com: .* expired at"):
@@ -161,7 +161,7 @@ def test_an_approval_from_the_future_does_not_count_yet(path: Path, people: Peop
 def test_an_approval_older_than_the_rules_allow_does_not_count(path: Path, people: People) -> None:
     signed(path, people.alice, ALICE, days=300)
     organisation, rule = Organisation(signers=people.signers), Signatures(required=1, max_age_days=14)
-    assert only(path, organisation, NOW + dt.timedelta(days=13), rule).outcome == "holds"
+    assert only(path, organisation, NOW + dt.timedelta(days=13), rule).outcome == "valid"
     assert "more than 14 days ago" in only(path, organisation, NOW + dt.timedelta(days=15), rule).why
 
 
@@ -174,7 +174,7 @@ def test_a_revoked_key_does_not_count(path: Path, people: People, tmp_path: Path
     for revoked in (plain, krl):
         found = only(path, Organisation(signers=people.signers, revoked=revoked))
         assert (found.outcome, "which is revoked" in found.why) == ("lapsed", True)
-    assert only(path, Organisation(signers=people.signers, revoked=others)).outcome == "holds"
+    assert only(path, Organisation(signers=people.signers, revoked=others)).outcome == "valid"
 
 
 def test_somebody_unknown_does_not_count(path: Path, people: People) -> None:
@@ -319,7 +319,7 @@ def test_two_of_three_are_two_and_one_of_three_is_not(path: Path, people: People
     signed(path, people.alice, ALICE)
     with pytest.raises(SignatureMissingError, match="has 1 of 2 signatures") as missing:
         sign.require(bundle.read(path), organisation, NOW, rule)
-    assert f"{ALICE}: holds" in missing.value.message
+    assert f"{ALICE}: valid" in missing.value.message
     assert f"of {ALICE}, {BOB}, {CAROL}" in missing.value.message
     signed(path, people.carol, CAROL)
     assert len(sign.require(bundle.read(path), organisation, NOW, rule)) == 2
@@ -331,7 +331,7 @@ def test_one_key_under_two_names_is_one_person(path: Path, people: People) -> No
         for principal in (ALICE, "eve@example.com", "alias1", "alias2"):
             signed(path, people.alice, principal)
         found = sign.judge(bundle.read(path), Organisation(signers=signers), NOW)
-        assert ([s.outcome for s in found], sign.counted(found)) == (["holds"] * 4, 1)
+        assert ([s.outcome for s in found], sign.counted(found)) == (["valid"] * 4, 1)
         with pytest.raises(SignatureMissingError, match="has 1 of 2 signatures"):
             sign.require(bundle.read(path), Organisation(signers=signers), NOW, TWO)
     finally:

@@ -67,8 +67,8 @@ def keygen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keygen:
 @pytest.mark.parametrize(
     ("verify", "bare", "owners", "outcome", "key"),
     [
-        ((0, GOOD, ""), NO, NO, "holds", KEY),
-        ((0, GOOD, "\xff\n"), NO, NO, "holds", KEY),
+        ((0, GOOD, ""), NO, NO, "valid", KEY),
+        ((0, GOOD, "\xff\n"), NO, NO, "valid", KEY),
         ((0, "", ""), NO, NO, "refused", ""),
         ((0, "Good\n", ""), NO, NO, "refused", ""),
         ((0, GOOD.replace(KEY, KEY[:-1]), ""), NO, NO, "refused", ""),
@@ -108,7 +108,7 @@ def test_only_what_ssh_keygen_verifies_and_names_the_key_of_holds(
     assert (found.principal, found.outcome, found.key) == (ALICE, outcome, key)
     approval = sign.unchecked(bundle.read(path))[0]
     assert (found.signed_at, found.expires) == (approval.signed_at, approval.expires)
-    assert (f"approvals/{ALICE}.json.sig " in found.why, "None" in found.why) == (outcome != "holds", False)
+    assert (f"approvals/{ALICE}.json.sig " in found.why, "None" in found.why) == (outcome != "valid", False)
 
 
 def test_what_ssh_keygen_says_is_shown_short_and_in_one_line(
@@ -197,7 +197,7 @@ def test_an_approval_is_of_the_second_in_utc_whatever_the_zone(path: Path, peopl
 # --- to the second, and to the byte -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("ahead_s", "outcome"), [(600, "holds"), (601, "lapsed")])
+@pytest.mark.parametrize(("ahead_s", "outcome"), [(600, "valid"), (601, "lapsed")])
 def test_a_clock_may_be_ten_minutes_ahead_and_no_second_more(path: Path, people: People, ahead_s: int, outcome: str) -> None:
     now = NOW.replace(microsecond=0)
     signed(path, people.alice, ALICE, now=now + dt.timedelta(seconds=ahead_s))
@@ -205,7 +205,7 @@ def test_a_clock_may_be_ten_minutes_ahead_and_no_second_more(path: Path, people:
     assert (found.outcome, found.key) == (outcome, fingerprint(people.alice))
 
 
-@pytest.mark.parametrize(("lasts_s", "outcome"), [(-1, "refused"), (0, "refused"), (1, "holds")])
+@pytest.mark.parametrize(("lasts_s", "outcome"), [(-1, "refused"), (0, "refused"), (1, "valid")])
 def test_an_approval_lasts_a_second_at_least(path: Path, people: People, lasts_s: int, outcome: str) -> None:
     by_hand(path, ALICE, people.alice, expires=(NOW + dt.timedelta(seconds=lasts_s)).strftime(STAMP))
     assert only(path, Organisation(signers=people.signers), NOW.replace(microsecond=0)).outcome == outcome
@@ -250,7 +250,7 @@ def test_a_file_of_keys_may_have_4_mib_and_no_byte_more(path: Path, people: Peop
     keys.write_bytes(text + b"#\n" * ((4 << 20) // 2 - len(text) // 2 - 1))
     keys.write_bytes(keys.read_bytes() + b"\n" * ((4 << 20) - keys.stat().st_size))
     organisation = Organisation(**{"signers": people.signers, which: keys})
-    assert (keys.stat().st_size, only(path, organisation).outcome) == (4 << 20, "holds")
+    assert (keys.stat().st_size, only(path, organisation).outcome) == (4 << 20, "valid")
     keys.write_bytes(keys.read_bytes() + b"\n")
     with pytest.raises(SignatureMissingError) as missing:
         only(path, organisation)
@@ -287,6 +287,6 @@ def test_what_is_missing_is_said_with_who_may_sign_and_what_each_signature_is_wo
 
 
 def test_only_what_holds_is_counted_and_each_key_once() -> None:
-    some = [Signature("a", "holds", "1"), Signature("b", "holds", "1"), Signature("c", "holds", "2"), Signature("d", "lapsed", "3")]
+    some = [Signature("a", "valid", "1"), Signature("b", "valid", "1"), Signature("c", "valid", "2"), Signature("d", "lapsed", "3")]
     assert (sign.counted(some), sign.counted(some[3:]), sign.counted([])) == (2, 0, 0)
     assert sign.counted([Signature("e", "refused", "4"), Signature("f", "unchecked", "5")]) == 0

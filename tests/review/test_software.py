@@ -97,3 +97,7 @@ def test_the_subnet_manager_is_nvidias_and_its_tools_are_the_images() -> None:
     more = lock.model_copy(update={"packages": {**lock.packages, "fabric_manager": ("nvidia-fabricmanager", "nvlsm", "infiniband-diags")}})
     origins = {package.name: package.origin for package in packages(profile, more) if package.roles == ("fabric_manager",)}
     assert origins == {"nvidia-fabricmanager": "nvidia", "nvlsm": "nvidia", "infiniband-diags": "the image's own repositories"}
+
+
+def test_the_compiler_of_the_toolkit_has_its_name() -> None:
+    assert ("CUDA", "13.2, host compiler gcc 13") in review().stack

@@ -145,13 +145,13 @@ class TestTwoParties:
         cast.reached_by_ssh()
         done = cast.verify("--evidence", "e.json")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"holds: {ISA}: signed " in done.stderr
+        assert f"valid: {ISA}: signed " in done.stderr
         review = json.loads((cast.engineer.folder / "e.json").read_text())["review"]
-        assert [(a["principal"], a["outcome"]) for a in review["approvals"]] == [(ISA, "holds")]
+        assert [(a["principal"], a["outcome"]) for a in review["approvals"]] == [(ISA, "valid")]
 
     def test_she_gets_the_certificate(self, cast: Cast) -> None:
         done = cast.engineer.gpuprov("accept", "e.json", "--bundle", cast.bundle, "-o", "certificate.html")
-        assert (done.returncode, done.stdout.startswith("passed: training meets the profile training: ")) == (0, True), done.stderr
+        assert (done.returncode, done.stdout.startswith("matches: training matches the profile training: ")) == (0, True), done.stderr
         page = (cast.engineer.folder / "certificate.html").read_text()
         assert ISA in page
         assert "are excused" in page
@@ -193,7 +193,10 @@ class TestTwoParties:
             "so what it finds was not seen → fail: missing in login shells\n"
         )
         later = cast.engineer.gpuprov("accept", "later.json", "--bundle", cast.bundle, "-o", "certificate.html")
-        assert (later.returncode, later.stdout.startswith("failed: training does not meet the profile training: 1 check fails")) == (
+        assert (
+            later.returncode,
+            later.stdout.startswith("does NOT match: training does NOT match the profile training: 1 check fails"),
+        ) == (
             1,
             True,
         )

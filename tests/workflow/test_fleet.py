@@ -518,7 +518,7 @@ def test_the_log_says_on_whose_approval_a_fleet_was_made(call: Call, profile: st
     assert code == 0, err
     intent = next(entry for entry in json.loads(call("log", "--json")[1])["entries"] if entry["event"] == "intent")
     assert (intent["command"], intent["statement"]) == ("fleet up", signed.digest)
-    assert intent["approvals"] == [{"name": "alice@example.com", "signature": "holds"}]
+    assert intent["approvals"] == [{"name": "alice@example.com", "signature": "valid"}]
 
 
 def shown_costs(call: Call) -> dict[str, Any]:
