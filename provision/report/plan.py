@@ -181,8 +181,7 @@ def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer], *, 
     if place.refusal.is_about_money if place.refusal else prices or place.price is None or not place.price.whole:
         if place.price:
             yield f"      {price_parts(place.price)}"
-        if note := price_note(place, whole=prices):
-            yield f"      {note}"
+        yield from (f"      {line}" for line in price_notes(place, whole=prices))
     elif place.refusal and place.elsewhere:
         more = len(place.elsewhere) - _FEW
         others = f" and {more} more: `gpuprov catalog where {place.place.instance_type}`" if more > 0 else ""
@@ -231,18 +230,22 @@ def _price_sources(plan: Plan) -> list[str]:
     return [f"prices: {', '.join(grades)} sources since {oldest}{unverified}; details: --prices, `gpuprov catalog age`"] if used else []
 
 
-def price_note(place: PlannedPlace, *, whole: bool = True) -> str:
-    """Where the price was read and when (if `whole`), and what it leaves out; or why there is none."""
+def price_note(place: PlannedPlace) -> str:
+    """What `price_notes` has, in one line."""
+    return "; ".join(price_notes(place))
+
+
+def price_notes(place: PlannedPlace, *, whole: bool = True) -> list[str]:
+    """Where the price was read and when (if `whole`), each with its address, and what it leaves out; or why there is none."""
     if place.price is None:
         unpriced = next((option.unpriced for option in place.cloud_options if option.unpriced), "")
         if unpriced:
-            return f"unknown: {unpriced}"
+            return [f"unknown: {unpriced}"]
         spot = place.place.market == "spot"
-        return f"unknown: {'the price of spot machines changes by the hour' if spot else 'the catalog has no price for this type there'}"
+        return [f"unknown: {'the price of spot machines changes by the hour' if spot else 'the catalog has no price for this type there'}"]
     known = [clouds.sources()[key] for key in place.price.sources] if whole else []
-    note = " and ".join(f"{source.title} ({source.grade}, {source.date})" for source in known)
-    missing = f"without its {' and '.join(place.price.missing)}" if place.price.missing else ""
-    return "; ".join(filter(None, (note, missing)))
+    notes = [f"{', '.join(filter(None, (source.title, source.url)))} ({source.grade}, {source.date})" for source in known]
+    return [*notes, *([f"without its {' and '.join(place.price.missing)}"] if place.price.missing else [])]
 
 
 def _owner(plan: Plan) -> str:

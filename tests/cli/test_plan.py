@@ -102,6 +102,11 @@ def test_a_price_has_its_date_and_a_place_without_one_is_refused_unless_the_prof
     _, data, _ = call("plan", "--profile", "t4-train", "--json")
     offer = json.loads(data)["offers"][0]
     assert (offer["price_per_hour_usd"], offer["note"], "2025-03-02" in offer["price_note"]) == (0.843932, "", True)
+    assert "https://aws.amazon.com/ebs/pricing/ (memory, 2026-11-22)" in offer["price_note"]
+    assert (
+        "      Prices of gp3 from memory, https://aws.amazon.com/ebs/pricing/ (memory, 2026-11-22)"
+        in call("plan", "t4-train", "--prices")[1]
+    )
     text = (paths.profiles_dir() / "t4-train.yml").read_text()
     path = tmp_path / "p.yml"
     path.write_text(text.replace("g4dn.xlarge", "g4dn.16xlarge"))

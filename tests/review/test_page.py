@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from provision import clouds
 from provision.cli.review import _show
 from provision.review import markdown, page
 from provision.review.content import content
@@ -49,6 +50,15 @@ class Parsed(HTMLParser):
         return re.sub(r"\s+", " ", "".join(self.words))
 
 
+def test_where_a_price_comes_from_is_a_link() -> None:
+    (links,) = re.findall(r"<dt>Sources</dt><dd>(.*?)</dd>", page.render(review()))
+    known = {source.url for source in clouds.sources().values()}
+    found = re.findall(r'<a href="([^"]+)" rel="noopener">\1</a>', links)
+    assert found
+    assert set(found) <= known
+    assert not re.search(r"https?://", re.sub(r"<a .*?</a>", "", links))
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_forms_are_the_same_each_time(name: str) -> None:
     assert page.render(review(name)) == page.render(review(name))
@@ -61,7 +71,8 @@ def test_the_page_is_whole_and_its_links_lead_somewhere(tmp_path: Path) -> None:
         ids = [attributes["id"] for _, attributes in parsed.found if "id" in attributes]
         assert len(ids) == len(set(ids))
         links = [attributes["href"] or "" for tag, attributes in parsed.found if tag == "a"]
-        assert all(link.startswith("#") and link[1:] in ids for link in links)
+        known = {source.url for source in clouds.sources().values()}
+        assert all(link in known or (link.startswith("#") and link[1:] in ids) for link in links)
         assert {tag for tag, _ in parsed.found} >= {"main", "header", "nav", "footer", "h1"}
         assert not [a for _, attributes in parsed.found for a in attributes if a.startswith("on") or a in {"src", "style"}]
 
