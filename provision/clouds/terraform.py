@@ -80,38 +80,26 @@ def folder(subject: Subject, marked: Marked, boot: str, configuration: dict[str,
         code = f'replace({code}, "{token}", {_HOLES[hole]})'
     files[name] = content.encode()
     digests = {file: hashlib.sha256(data).hexdigest() for file, data in files.items()}
-    told = _swapped(configuration, text(parts), expression(code))
-    launch = told["resource"]["terraform_data"]["launch"]
-    launch["lifecycle"] |= {
-        "precondition": [
-            {
-                "condition": expression(f'filesha256("${{path.module}}/{file}") == "{digest}"'),
-                "error_message": f"{file} is not the one that was rendered.",
-            }
-            for file, digest in digests.items()
-        ]
-    }
+    checks = (
+        (expression(f'filesha256("${{path.module}}/{file}") == "{digest}"'), f"{file} is not the one that was rendered.")
+        for file, digest in digests.items()
+    )
+    precondition = [{"condition": condition, "error_message": message} for condition, message in checks]
+    configuration["resource"]["terraform_data"]["launch"]["lifecycle"] |= {"precondition": precondition}
+    written = dumped(configuration).replace(dumped(text(parts)).rstrip(), dumped(expression(code)).rstrip())
     readme = _README.format(
         profile=subject.profile,
         place=subject.place,
         profile_sha256=subject.profile_sha256,
         lock_sha256=subject.lock_sha256,
         files="\n".join(f"- `{file}`, SHA-256 `{digest}`" for file, digest in digests.items()),
-        variables="".join(f" -var '{variable}=…'" for variable, block in told["variable"].items() if "default" not in block),
+        variables="".join(f" -var '{variable}=…'" for variable, block in configuration["variable"].items() if "default" not in block),
     )
-    return {"README.md": readme.encode(), "main.tf.json": dumped(told), **files}
+    return {"README.md": readme.encode(), "main.tf.json": written, **files}
 
 
 def _read(name: str) -> str:
     return f'file("${{path.module}}/{name}")'
-
-
-def _swapped(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _swapped(member, old, new) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_swapped(member, old, new) for member in value]
-    return new if value == old else value
 
 
 def document(
@@ -148,7 +136,7 @@ def document(
         "variable": {**_variables(subject), **more.pop("variables", {})},
         "resource": {
             "terraform_data": {
-                "launch": {"input": expression('replace(uuid(), "-", "")'), "lifecycle": fixed},
+                "launch": {"input": expression('replace(uuid(), "-", "")'), "lifecycle": {**fixed}},
                 "deadline": {"input": deadline, "lifecycle": fixed},
             },
             **resources,

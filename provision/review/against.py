@@ -49,12 +49,9 @@ def shifts(old: Review, new: Review) -> tuple[Shift, ...]:
     return tuple(shift for part in parts for shift in part(old, new))
 
 
-def by_subject(changes: Iterable[Shift]) -> dict[str, list[Shift]]:
+def by_subject(changes: Sequence[Shift]) -> dict[str, list[Shift]]:
     """The changes of each subject, in their order."""
-    found: dict[str, list[Shift]] = {}
-    for change in changes:
-        found.setdefault(change.subject, []).append(change)
-    return found
+    return {subject: [each for each in changes if each.subject == subject] for subject in dict.fromkeys(each.subject for each in changes)}
 
 
 def legend(changes: Sequence[Shift]) -> str:
