@@ -32,6 +32,10 @@ class GpuprovError(Exception):
     exit_code: int = EXIT_CLOUD_OR_PLAYBOOK
     always_detailed: ClassVar[bool] = False
 
+    def __init_subclass__(cls, *, code: str | None = None, exit_code: int | None = None) -> None:
+        super().__init_subclass__()
+        cls.code, cls.exit_code = code or cls.code, cls.exit_code if exit_code is None else exit_code
+
     def __init__(self, message: str, *, hint: str, detail: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -47,43 +51,29 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 # --- what is asked ------------------------------------------------------------------------------------------------
 
 
-class FileRefusedError(GpuprovError):
+class FileRefusedError(GpuprovError, code="file-refused", exit_code=EXIT_USAGE):
     """The file system refused to write or read: it is full, read-only, or not permitted."""
 
-    code = "file-refused"
-    exit_code = EXIT_USAGE
 
-
-class InternalError(GpuprovError):
+class InternalError(GpuprovError, code="internal", exit_code=EXIT_INTERNAL):
     """An exception that nothing expected: a defect of gpuprov."""
 
-    code = "internal"
-    exit_code = EXIT_INTERNAL
 
-
-class ProfileNotFoundError(GpuprovError):
+class ProfileNotFoundError(GpuprovError, code="profile-not-found", exit_code=EXIT_USAGE):
     """No profile of that name, and no such file."""
 
-    code = "profile-not-found"
-    exit_code = EXIT_USAGE
 
-
-class ProfileInvalidError(GpuprovError):
+class ProfileInvalidError(GpuprovError, code="profile-invalid", exit_code=EXIT_USAGE):
     """The file is not a valid profile; the message has the first errors, one a line, and `complaints` all of them."""
 
-    code = "profile-invalid"
-    exit_code = EXIT_USAGE
     complaints: tuple[Any, ...] = ()
 
 
-class UsageError(GpuprovError):
+class UsageError(GpuprovError, code="usage", exit_code=EXIT_USAGE):
     """Arguments that cannot go together."""
 
-    code = "usage"
-    exit_code = EXIT_USAGE
 
-
-class StackConflictError(GpuprovError):
+class StackConflictError(GpuprovError, code="stack-conflict", exit_code=EXIT_USAGE):
     """What is asked for does not fit together, or is not in the catalog.
 
     Attributes:
@@ -92,8 +82,6 @@ class StackConflictError(GpuprovError):
         reason: the message, which begins with the key where it is about one alone (`of`).
     """
 
-    code = "stack-conflict"
-    exit_code = EXIT_USAGE
     conflict: Any = None
 
     def __init__(self, reason: str, *, hint: str, detail: str = "", keys: tuple[str, ...] = (), of: str = "") -> None:
@@ -102,143 +90,96 @@ class StackConflictError(GpuprovError):
         self.reason = reason
 
 
-class LockInvalidError(GpuprovError):
+class LockInvalidError(GpuprovError, code="lock-invalid", exit_code=EXIT_USAGE):
     """A lock file that is not one, or not of this profile."""
 
-    code = "lock-invalid"
-    exit_code = EXIT_USAGE
 
-
-class LockStaleError(GpuprovError):
+class LockStaleError(GpuprovError, code="lock-stale", exit_code=EXIT_USAGE):
     """The profile or the catalog has changed since the lock was written."""
 
-    code = "lock-stale"
-    exit_code = EXIT_USAGE
 
-
-class PackageVanishedError(GpuprovError):
+class PackageVanishedError(GpuprovError, code="package-vanished", exit_code=EXIT_USAGE):
     """A lock pins packages to versions that their repositories no longer have."""
 
-    code = "package-vanished"
-    exit_code = EXIT_USAGE
 
-
-class IndexUnreachableError(GpuprovError):
+class IndexUnreachableError(GpuprovError, code="index-unreachable"):
     """The package index gave no answer that could be used."""
 
-    code = "index-unreachable"
 
-
-class FactsInvalidError(GpuprovError):
+class FactsInvalidError(GpuprovError, code="facts-invalid", exit_code=EXIT_USAGE):
     """A file of facts, or of a fleet's figures, that is not one, or comes from another version."""
 
-    code = "facts-invalid"
-    exit_code = EXIT_USAGE
 
-
-class EvidenceRefusedError(GpuprovError):
+class EvidenceRefusedError(GpuprovError, code="evidence-refused", exit_code=EXIT_USAGE):
     """Evidence that proves nothing about the review it is shown for."""
 
-    code = "evidence-refused"
-    exit_code = EXIT_USAGE
 
-
-class NameInvalidError(GpuprovError):
+class NameInvalidError(GpuprovError, code="name-invalid", exit_code=EXIT_USAGE):
     """An instance name that could not be a host name."""
-
-    code = "name-invalid"
-    exit_code = EXIT_USAGE
 
 
 # --- clouds -------------------------------------------------------------------------------------------------------
 
 
-class CloudError(GpuprovError):
+class CloudError(GpuprovError, code="cloud-failed"):
     """A cloud said no, or nothing; the base of every classified answer."""
 
-    code = "cloud-failed"
 
-
-class CredentialsMissingError(CloudError):
+class CredentialsMissingError(CloudError, code="credentials-missing"):
     """No credentials were found for the cloud."""
 
-    code = "credentials-missing"
 
-
-class CredentialsExpiredError(CloudError):
+class CredentialsExpiredError(CloudError, code="credentials-expired"):
     """Credentials were found and are no longer valid."""
 
-    code = "credentials-expired"
 
-
-class PermissionRefusedError(CloudError):
+class PermissionRefusedError(CloudError, code="permission-refused"):
     """The cloud refused an action to these credentials."""
-
-    code = "permission-refused"
 
 
 class ShortageError(CloudError):
     """A place gives no machine; another place may."""
 
 
-class CapacityError(ShortageError):
+class CapacityError(ShortageError, code="no-capacity"):
     """The place has no machine of this type now; the next zone may. `elsewhere` are the zones that the cloud itself named as having one."""
-
-    code = "no-capacity"
 
     def __init__(self, message: str, *, hint: str, detail: str = "", elsewhere: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint=hint, detail=detail)
         self.elsewhere = elsewhere
 
 
-class QuotaExceededError(ShortageError):
+class QuotaExceededError(ShortageError, code="quota-exceeded"):
     """The account may not have that many; another zone cannot help."""
 
-    code = "quota-exceeded"
 
-
-class ThrottledError(CloudError):
+class ThrottledError(CloudError, code="throttled"):
     """Too many calls; waiting helps."""
 
-    code = "throttled"
 
-
-class CloudInvalidError(CloudError):
+class CloudInvalidError(CloudError, code="cloud-invalid"):
     """The request itself is wrong, whoever asks and wherever."""
 
-    code = "cloud-invalid"
 
-
-class CloudUnreachableError(CloudError):
+class CloudUnreachableError(CloudError, code="cloud-unreachable"):
     """No answer from the cloud's endpoint, or an answer that is not one."""
 
-    code = "cloud-unreachable"
 
-
-class ImageNotFoundError(CloudError):
+class ImageNotFoundError(CloudError, code="image-not-found"):
     """The image of the profile's system does not exist in this region."""
 
-    code = "image-not-found"
 
-
-class CloudUnsupportedError(CloudError):
+class CloudUnsupportedError(CloudError, code="cloud-unsupported", exit_code=EXIT_USAGE):
     """This release cannot launch there yet."""
 
-    code = "cloud-unsupported"
-    exit_code = EXIT_USAGE
 
-
-class InstanceNotFoundError(CloudError):
+class InstanceNotFoundError(CloudError, code="instance-not-found", exit_code=EXIT_USAGE):
     """No instance of that name carries our tags."""
 
-    code = "instance-not-found"
-    exit_code = EXIT_USAGE
 
-
-class InstanceLostError(CloudError):
+class InstanceLostError(CloudError, code="instance-lost"):
     """The instance ended while it was waited for; `instance_id` says which one, where it is one of several."""
 
-    code = "instance-lost"
     always_detailed = True
 
     def __init__(self, message: str, *, hint: str, detail: str = "", instance_id: str = "") -> None:
@@ -246,151 +187,93 @@ class InstanceLostError(CloudError):
         self.instance_id = instance_id
 
 
-class DiskKeyRefusedError(CloudError):
+class DiskKeyRefusedError(CloudError, code="disk-key-refused"):
     """The cloud could not use the key that a place names for its disks."""
 
-    code = "disk-key-refused"
 
-
-class NameTakenError(GpuprovError):
+class NameTakenError(GpuprovError, code="name-taken"):
     """The name belongs to another launch, or another gpuprov is at work on it."""
 
-    code = "name-taken"
 
-
-class ProfileMismatchError(GpuprovError):
+class ProfileMismatchError(GpuprovError, code="profile-mismatch", exit_code=EXIT_USAGE):
     """An instance of this name exists and was launched from another profile."""
 
-    code = "profile-mismatch"
-    exit_code = EXIT_USAGE
 
-
-class PriceOverLimitError(GpuprovError):
+class PriceOverLimitError(GpuprovError, code="price-over-limit", exit_code=EXIT_USAGE):
     """The catalog's price is over the profile's limit at every place that could be launched in."""
 
-    code = "price-over-limit"
-    exit_code = EXIT_USAGE
 
-
-class PriceUnknownError(GpuprovError):
+class PriceUnknownError(GpuprovError, code="price-unknown", exit_code=EXIT_USAGE):
     """No usable place has a completely known price, and the profile does not accept an unknown one."""
-
-    code = "price-unknown"
-    exit_code = EXIT_USAGE
 
 
 # --- hosts --------------------------------------------------------------------------------------------------------
 
 
-class HostUnreachableError(GpuprovError):
+class HostUnreachableError(GpuprovError, code="host-unreachable", exit_code=EXIT_UNKNOWN):
     """Nothing answered as a host within the time allowed."""
 
-    code = "host-unreachable"
-    exit_code = EXIT_UNKNOWN
 
-
-class HostKeyUnknownError(GpuprovError):
+class HostKeyUnknownError(GpuprovError, code="host-key-unknown", exit_code=EXIT_UNKNOWN):
     """The host's key is not known, so that nobody can say who answers."""
 
-    code = "host-key-unknown"
-    exit_code = EXIT_UNKNOWN
 
-
-class HostKeyChangedError(GpuprovError):
+class HostKeyChangedError(GpuprovError, code="host-key-changed", exit_code=EXIT_UNKNOWN):
     """The host shows another key than the one that is known."""
 
-    code = "host-key-changed"
-    exit_code = EXIT_UNKNOWN
 
-
-class SshRefusedError(GpuprovError):
+class SshRefusedError(GpuprovError, code="ssh-refused", exit_code=EXIT_UNKNOWN):
     """The host answers and does not let us in."""
 
-    code = "ssh-refused"
-    exit_code = EXIT_UNKNOWN
 
-
-class ProbeFailedError(GpuprovError):
+class ProbeFailedError(GpuprovError, code="probe-failed", exit_code=EXIT_UNKNOWN):
     """The host ran the probe and no facts came back."""
-
-    code = "probe-failed"
-    exit_code = EXIT_UNKNOWN
 
 
 # --- converging ---------------------------------------------------------------------------------------------------
 
 
-class PlaybookFailedError(GpuprovError):
+class PlaybookFailedError(GpuprovError, code="playbook-failed"):
     """A task of a role failed on the host; `kind` says how, in the words of `converge.failure.FailureKind`."""
 
-    code = "playbook-failed"
     kind: str = "other"
 
 
-class RoleUnknownError(GpuprovError):
+class RoleUnknownError(GpuprovError, code="role-unknown", exit_code=EXIT_USAGE):
     """No role of that name."""
 
-    code = "role-unknown"
-    exit_code = EXIT_USAGE
 
-
-class BundleInvalidError(GpuprovError):
+class BundleInvalidError(GpuprovError, code="bundle-invalid", exit_code=EXIT_USAGE):
     """A review bundle that is not one, or of which a part is not what its statement says."""
 
-    code = "bundle-invalid"
-    exit_code = EXIT_USAGE
 
-
-class BundleStaleError(GpuprovError):
+class BundleStaleError(GpuprovError, code="bundle-stale", exit_code=EXIT_USAGE):
     """What is asked for now differs from what the bundle fixes."""
 
-    code = "bundle-stale"
-    exit_code = EXIT_USAGE
 
-
-class SignatureMissingError(GpuprovError):
+class SignatureMissingError(GpuprovError, code="signature-missing", exit_code=EXIT_USAGE):
     """Fewer people have signed than the organisation's rules demand."""
 
-    code = "signature-missing"
-    exit_code = EXIT_USAGE
 
-
-class SignatureRefusedError(GpuprovError):
+class SignatureRefusedError(GpuprovError, code="signature-refused", exit_code=EXIT_USAGE):
     """A signature is not valid, or could not be made."""
 
-    code = "signature-refused"
-    exit_code = EXIT_USAGE
 
-
-class PolicyInvalidError(GpuprovError):
+class PolicyInvalidError(GpuprovError, code="policy-invalid", exit_code=EXIT_USAGE):
     """A file of the organisation's rules that is not valid; the message has all errors."""
 
-    code = "policy-invalid"
-    exit_code = EXIT_USAGE
 
-
-class PolicyViolatedError(GpuprovError):
+class PolicyViolatedError(GpuprovError, code="policy-violated", exit_code=EXIT_USAGE):
     """What is asked for violates the organisation's rules, or cannot be shown to follow them."""
 
-    code = "policy-violated"
-    exit_code = EXIT_USAGE
 
-
-class RehearsalUnavailableError(GpuprovError):
+class RehearsalUnavailableError(GpuprovError, code="rehearsal-unavailable", exit_code=EXIT_USAGE):
     """This machine cannot run rehearsal hosts; says what to install or how to run."""
 
-    code = "rehearsal-unavailable"
-    exit_code = EXIT_USAGE
 
-
-class RehearsalFailedError(GpuprovError):
+class RehearsalFailedError(GpuprovError, code="rehearsal-failed"):
     """The embedded cloud did not start, or a host of it did not boot."""
 
-    code = "rehearsal-failed"
 
-
-class InterruptedRunError(GpuprovError):
+class InterruptedRunError(GpuprovError, code="interrupted", exit_code=EXIT_INTERRUPTED):
     """Ctrl-C; whatever exists is listed by `gpuprov ls` and removed by `gpuprov down`."""
-
-    code = "interrupted"
-    exit_code = EXIT_INTERRUPTED

@@ -33,17 +33,12 @@ BakedUse = Literal["never", "if-current", "required"]
 """Whether a place starts from a baked image: never, where there is one of today's content, or not at all without one."""
 
 
-class ImageFailedError(CloudError):
+class ImageFailedError(CloudError, code="image-failed"):
     """An image could not be made: its machine could not be cleaned, or the cloud gave it up."""
 
-    code = "image-failed"
 
-
-class ImageInUseError(CloudError):
+class ImageInUseError(CloudError, code="image-in-use", exit_code=EXIT_USAGE):
     """An image is not removed, because a group or a template starts its next machine from it."""
-
-    code = "image-in-use"
-    exit_code = EXIT_USAGE
 
 
 def part_tag(part: str) -> str:

@@ -46,10 +46,8 @@ class NotSetUpError(CredentialsMissingError):
     """Nothing names credentials for this cloud: nobody has used it from here."""
 
 
-class TokenSpentError(CloudInvalidError):
+class TokenSpentError(CloudInvalidError, code="token-spent"):
     """A cloud does not repeat its answer to the token of an attempt: the machine of that token has ended."""
-
-    code = "token-spent"
 
 
 def count_of(tags: dict[str, str], tag: str = COUNT_TAG) -> int:

@@ -14,42 +14,31 @@ def sentence(text: str) -> str:
     return line if len(line) <= _MOST_SAID else f"{line[:_BEGINNING]} … {line[_BEGINNING + 3 - _MOST_SAID :]}"
 
 
-class RegionRefusedError(ShortageError):
+class RegionRefusedError(ShortageError, code="region-refused"):
     """The account cannot launch in this region yet: something is not set up or not verified there. Another region may do."""
 
-    code = "region-refused"
 
-
-class AccountRefusedError(CloudError):
+class AccountRefusedError(CloudError, code="account-refused"):
     """The cloud launches nothing for this account: terms, verification, billing, or a block. No profile and no permission helps."""
 
-    code = "account-refused"
 
-
-class MachineRefusedError(CloudError):
+class MachineRefusedError(CloudError, code="machine-refused"):
     """The machine's own state forbids this: it is protected, or its kind cannot do it."""
 
-    code = "machine-refused"
 
-
-class RollUnderWayError(CloudInvalidError):
+class RollUnderWayError(CloudInvalidError, code="roll-under-way"):
     """The fleet rolls to another version than the one that is asked for, or goes back from one; nothing was changed."""
 
-    code = "roll-under-way"
 
-
-class OrganisationPolicyError(PermissionRefusedError):
+class OrganisationPolicyError(PermissionRefusedError, code="organisation-policy"):
     """The organisation's policy at the cloud forbids it; no permission of the caller helps.
 
     Attributes:
         constraints: as the cloud names them.
     """
 
-    code = "organisation-policy"
     constraints: tuple[str, ...] = ()
 
 
-class HostKeysBlockedError(OrganisationPolicyError):
+class HostKeysBlockedError(OrganisationPolicyError, code="host-keys-blocked"):
     """The policy blocks the channel over which host keys are read, so a machine cannot be trusted, and is of no use."""
-
-    code = "host-keys-blocked"

@@ -3,7 +3,5 @@
 from provision.errors import GpuprovError
 
 
-class BundleNotTakenError(GpuprovError):
+class BundleNotTakenError(GpuprovError, code="bundle-not-taken"):
     """A host refused the bundle that it was to set itself up from; it is as it was."""
-
-    code = "bundle-not-taken"

@@ -21,11 +21,8 @@ _NODE: Final = re.compile(r"/dev/nvidia([0-9]{1,3})")
 T = TypeVar("T")
 
 
-class HostUnprovenError(GpuprovError):
+class HostUnprovenError(GpuprovError, code="host-unproven", exit_code=EXIT_UNKNOWN):
     """A host of which it is not proven, or no longer, that its profile holds; or a value that was not observed on it."""
-
-    code = "host-unproven"
-    exit_code = EXIT_UNKNOWN
 
 
 class EngineHost(Struct):

@@ -17,10 +17,8 @@ _TOLD: Final = 2000  # characters of what the program said
 _ADDRESS: Final = re.compile(r"([a-z][a-z0-9]*)://[a-z0-9][a-z0-9._-]{1,220}(/[^\x00-\x1f\x7f]{0,1024})?")
 
 
-class BucketRefusedError(GpuprovError):
+class BucketRefusedError(GpuprovError, code="bucket-refused"):
     """A host could not copy from a bucket with its own identity."""
-
-    code = "bucket-refused"
 
 
 def is_address(text: str) -> bool:

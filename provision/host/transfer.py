@@ -29,18 +29,12 @@ _AT_WORK: Final = re.compile(r"([\d,.]+[KMGT]?)\s+(\d+)%\s+([\d.]+ ?[kKMGT]?B/s)
 Progress = Callable[[str], None]
 
 
-class PathNotFoundError(GpuprovError):
+class PathNotFoundError(GpuprovError, code="path-not-found", exit_code=EXIT_USAGE):
     """A file or folder that should be copied is not there."""
 
-    code = "path-not-found"
-    exit_code = EXIT_USAGE
 
-
-class CopyFailedError(GpuprovError):
+class CopyFailedError(GpuprovError, code="copy-failed", exit_code=EXIT_CLOUD_OR_PLAYBOOK):
     """A host was reached, and not everything was copied."""
-
-    code = "copy-failed"
-    exit_code = EXIT_CLOUD_OR_PLAYBOOK
 
 
 class _Rsync(Struct):

@@ -33,10 +33,8 @@ _WAIT_S: Final = 30.0
 Entry = dict[str, Any]
 
 
-class AuditUnwritableError(FileRefusedError):
+class AuditUnwritableError(FileRefusedError, code="audit-unwritable"):
     """The log of what was changed cannot be written, so nothing is changed."""
-
-    code = "audit-unwritable"
 
 
 class ChainReading(MutableStruct):

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
+from provision.errors import counted
 from provision.profile.differences import compare, parted
 from provision.profile.locked import Lock
-from provision.report.base import counted
 from provision.review.tree import SEVERITIES, DiskItem, EnvironmentItem, PackageItem, PlaceItem, Review
 from provision.structs import Struct, asdict, replace
 

@@ -47,7 +47,7 @@ class Outcomes(Struct, Generic[Result]):
     errors: dict[str, GpuprovError]
 
 
-class HostsFailedError(GpuprovError):
+class HostsFailedError(GpuprovError, code="hosts-failed"):
     """The set-up failed on some of several hosts, each of which the message names with its own error; the others were set up.
 
     The exit code is that of the worst of these errors, until `weigh` adds what the checks of the others say.
@@ -56,8 +56,6 @@ class HostsFailedError(GpuprovError):
         proven: the results of the others.
         errors: by the name of the host.
     """
-
-    code = "hosts-failed"
 
     def __init__(self, outcomes: Outcomes[Any], *, hint: str) -> None:
         self.proven, self.errors = list(outcomes.proven), dict(outcomes.errors)
