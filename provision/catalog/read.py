@@ -171,5 +171,13 @@ def closures(name: str) -> str | None:
     refreshed = overlay.read().wheels.get(name)
     if refreshed is not None:
         return refreshed
-    paths = (DATA / folder / f"{name}.txt" for folder in ("wheels", "wheels/extras"))
+    kept = same_wheels(DATA / "wheels").get(name, name)
+    paths = (DATA / folder / f"{kept}.txt" for folder in ("wheels", "wheels/extras"))
     return next((path.read_text() for path in paths if path.is_file()), None)
+
+
+@functools.cache
+def same_wheels(folder: Path) -> dict[str, str]:
+    """Wheel set → the one whose file has the same text, by the file `same.list`: a line for each file with the names that it serves too."""
+    lines = (folder / "same.list").read_text().splitlines() if (folder / "same.list").is_file() else []
+    return {name: kept for kept, _, names in (line.partition(": ") for line in lines) for name in names.split()}
