@@ -34,7 +34,10 @@ class GpuprovError(Exception):
 
     def __init_subclass__(cls, *, code: str | None = None, exit_code: int | None = None) -> None:
         super().__init_subclass__()
-        cls.code, cls.exit_code = code or cls.code, cls.exit_code if exit_code is None else exit_code
+        if code is not None:
+            cls.code = code
+        if exit_code is not None:
+            cls.exit_code = exit_code
 
     def __init__(self, message: str, *, hint: str, detail: str = "") -> None:
         super().__init__(message)

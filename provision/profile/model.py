@@ -63,9 +63,9 @@ class OperatingSystem(StrictModel):
     """
 
     name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream", "amazon-linux", "rhel"]
-    """The system on the image. Change it where your team knows another one, or where an own image has it."""
+    """The system on the image. Change it where your team knows another one, or where your own image has it."""
     version: Version
-    """Its release, in quotes. A newer one has newer compilers; the catalogue says which driver and toolkit go with it."""
+    """Its release, in quotes. A newer one has newer compilers; the catalog says which driver and toolkit go with it."""
     secure_boot: Literal["auto", "required"] = later("auto")
     """Whether a place without Secure Boot is passed over. Ask for it where the organisation demands signed kernel modules."""
 
@@ -119,7 +119,7 @@ class Limits(StrictModel):
     """
 
     price_per_hour_usd: Annotated[float, Field(gt=0, le=1000)]
-    """The most that the whole machine may cost, with its disks and its address. A place above it is not used."""
+    """The maximum price of the whole machine, with its disks and its address. A place above it is not used."""
     deadline_h: Annotated[int, Field(ge=1, le=720)]
     """When the machine ends itself, counted from its launch, whatever the client does. `gpuprov extend` moves it within this length."""
     unknown_price: Literal["refuse", "allow"] = later("refuse")

@@ -30,6 +30,7 @@ from provision.workflow.session import Say, Session
 
 _LASTS_S: Final = 24 * 3600
 _MOST_SERIAL: Final = 64
+_ANSIBLES: Final = threading.BoundedSemaphore(16)  # runs on this machine at once; each takes some 50 MB
 
 
 class Converging(Struct):
@@ -73,19 +74,20 @@ def converge_host(
         if _there(session, run, config(selected, values, tags=selected, flags=flags_of(check=False, diff=asked.diff)), say):
             return run.result(selected)
         say("its Python or OpenSSH is too old to set itself up: Ansible runs here")
-    return converge(
-        asked.target,
-        asked.profile,
-        asked.roles,
-        lock=asked.lock,
-        run_dir=asked.folder,
-        login=asked.login,
-        on_progress=on_task,
-        check=asked.check,
-        diff=asked.diff,
-        stop=stopped,
-        carried=asked.carried,
-    )
+    with _ANSIBLES:
+        return converge(
+            asked.target,
+            asked.profile,
+            asked.roles,
+            lock=asked.lock,
+            run_dir=asked.folder,
+            login=asked.login,
+            on_progress=on_task,
+            check=asked.check,
+            diff=asked.diff,
+            stop=stopped,
+            carried=asked.carried,
+        )
 
 
 def _there(session: Session, run: RunEvents, configuration: Layer, say: Say) -> bool:

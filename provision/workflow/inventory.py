@@ -129,7 +129,7 @@ def _text(value: Any) -> str:
 
 
 def _word(text: str) -> str:
-    _require(bool(_WORD.fullmatch(text)), f"{text!a} stands where a host name, user or port belongs")
+    _require(bool(_WORD.fullmatch(text)), f"{text!a} is where a host name, user or port belongs")
     return text
 
 

@@ -35,7 +35,7 @@ class AwsCapacity(StrictModel):
     block: ReservationId | None = None
     """A capacity block for machine learning. Only it is used."""
     placement_group: GroupName | None = None
-    """A group that exists, for machines that stand close together."""
+    """A group that exists, for machines close to each other."""
     tenancy: Literal["default", "dedicated"] = "default"
     """Whether the hardware is shared with other accounts. Ask for `dedicated` where the organisation demands it."""
     efa: bool = False

@@ -32,7 +32,7 @@ class AwsOwnImage(OwnImage):
     id: AmiId | None = None
     """One image, in one region. It never changes by itself."""
     owner: AmiOwner | None = None
-    """Whose image it is. It stands beside `name`."""
+    """Whose image it is; needed with `name`."""
     name: AmiName | None = None
     """Its name, in which * stands for what changes. The newest is taken, so a new build is used without a change here."""
     parameter: ParameterName | None = None

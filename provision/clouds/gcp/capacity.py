@@ -29,13 +29,13 @@ class GcpCapacity(StrictModel):
     """Where a place on GCP takes its machines from.
 
     `reservation` is a reservation of the project in the place's zone. Only it is used: without room in it, nothing is launched there.
-    `placement_policy` is a policy that exists in the region, for machines that stand close together.
+    `placement_policy` is a policy that exists in the region, for machines close to each other.
     """
 
     reservation: ResourceName | None = None
     """A reservation of the project in the zone. Only it is used."""
     placement_policy: ResourceName | None = None
-    """A policy that exists, for machines that stand close together."""
+    """A policy that exists, for machines close to each other."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

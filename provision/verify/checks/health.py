@@ -1,4 +1,4 @@
-"""Whether a GPU is well: memory errors and what the driver did about them, its complaints in the kernel log, what holds its clocks down.
+"""Whether a GPU is well: memory errors and what the driver did about them, its errors in the kernel log, what holds its clocks down.
 
 Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """

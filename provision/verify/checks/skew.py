@@ -1,4 +1,4 @@
-"""Whether the parts of the stack work together: driver, toolkit, cuDNN and frameworks, as observed, under the catalogue's own rules.
+"""Whether the parts of the stack work together: driver, toolkit, cuDNN and frameworks, as observed, by the rules of the catalog.
 
 The resolver uses the same rules to choose versions (`provision.catalog.rules`). This subject has no facts of its own.
 """

@@ -300,7 +300,7 @@ def runtime_mode():
 
 
 def containers():
-    """What is installed for containers, and what it is told."""
+    """What is installed for containers, and how it is configured."""
     listed = output(["nvidia-ctk", "cdi", "list"]) or ""
     return {
         "engines": {name: version_of(name) for name in ("docker", "podman")},

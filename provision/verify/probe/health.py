@@ -89,7 +89,7 @@ def kernel_log():
 
 
 def xids():
-    """The driver's complaints since the boot, by device and code. A GPU that fell off the bus may be reported without its code, 79."""
+    """The driver's errors since the boot, by device and code. A GPU that fell off the bus may be reported without its code, 79."""
     source, lines = kernel_log()
     events, switches = {}, {}
     for line in lines:
@@ -128,7 +128,7 @@ def causes(lines):
 
 
 def gsp():
-    """Which kernel modules are loaded, and what the next load of them is told about the GSP's firmware."""
+    """Which kernel modules are loaded, and what the next load of them is given about the GSP's firmware."""
     version = read("/proc/driver/nvidia/version") or ""
     loaded = "open" if "Open Kernel Module" in version else "proprietary" if "NVRM version" in version else None
     return {"modules": loaded, "on_disk": option("NVreg_EnableGpuFirmware")[1]}

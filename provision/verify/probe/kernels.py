@@ -179,7 +179,7 @@ VENDORS = "/etc/OpenCL/vendors"
 
 
 def opencl():
-    """The drivers that OpenCL's loader is told of, NVIDIA's own library, and a kernel compiled and run on each GPU of NVIDIA's platform.
+    """The drivers that OpenCL's loader is given, NVIDIA's own library, and a kernel compiled and run on each GPU of NVIDIA's platform.
 
     It runs in a process of its own, as an ordinary user where it can: a driver that crashes takes nothing else along.
     """

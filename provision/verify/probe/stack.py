@@ -119,7 +119,7 @@ def run_in(python, script, timeout_s):
 
 
 def extras():
-    """Which packages each environment holds, by their metadata, and the versions of DCGM and of TensorRT's library."""
+    """Which packages each environment has, by their metadata, and the versions of DCGM and of TensorRT's library."""
     environments = {}
     homes = {os.path.basename(home): home for home in sorted(glob.glob(VENVS + "/*"))}
     homes.update({"pytorch": home_of("pytorch")} if asked("prefix") else {})

@@ -113,7 +113,7 @@ _ALWAYS: Final = (
 _ADVICE: Final = {
     Label.TRANSFER: (
         (_LESS, "Pin the host's memory (`pin_memory=True`) and copy with `non_blocking=True`, beside kernels.", "pageable"),
-        (_LESS, "Pin the host's memory (`pin_memory=True`), unless it is: this trace does not tell.", "unknown"),
+        (_LESS, "Pin the host's memory (`pin_memory=True`), unless it is: this trace does not say.", "unknown"),
         (_LESS, "Copy once what does not change, keep it on the GPU, and copy bytes instead of floats.", "sent"),
         (_SOME, "Gather small copies into one.", "small"),
         (_SOME, "Do on the GPU what is copied back only to be computed on the host.", "fetched"),
