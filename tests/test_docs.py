@@ -69,10 +69,10 @@ def test_readme_begins_with_what_a_day_takes() -> None:
     assert [" ".join(line.split()[:3]) for line in first.splitlines()] == [
         "uv tool install",
         "gpuprov profile new",
-        "gpuprov plan t4-train",
-        "gpuprov up t4-train",
-        "gpuprov ssh t4-train",
-        "gpuprov down t4-train",
+        "gpuprov plan mine",
+        "gpuprov up mine",
+        "gpuprov ssh mine",
+        "gpuprov down mine",
     ]
 
 

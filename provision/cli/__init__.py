@@ -208,9 +208,9 @@ def cli() -> None:
     """Turn one reviewed YAML profile into a GPU host that is proven to match it.
 
     \b
-    gpuprov profile new --gpu t4 --region us-east-1    # a first profile
-    gpuprov up t4-train --rehearse --without-gpu       # on this machine, free
-    gpuprov help verify                                # one command's options
+    gpuprov profile new --gpu t4 --region us-east-1 --name mine
+    gpuprov up mine --rehearse --without-gpu    # on this machine, free
+    gpuprov help verify                         # one command's options
     """  # noqa: D301 - Click's mark of lines that stay as they are
 
 
