@@ -30,7 +30,7 @@ from provision.workflow.session import Say, Session
 
 _LASTS_S: Final = 24 * 3600
 _MOST_SERIAL: Final = 64
-_ANSIBLES: Final = threading.BoundedSemaphore(16)  # runs on this machine at once; each takes some 50 MB
+_ANSIBLES: Final = threading.BoundedSemaphore(16)  # runs on this machine at once; each takes some 75 MB
 
 
 class Converging(Struct):
