@@ -46,7 +46,7 @@ except NotSetUpError as error:
 
 
 @pytest.mark.parametrize(
-    "words", [["plan", "t4-train"], ["review", "t4-train"], ["render", "t4-train", "--as", "terraform-gcp"]], ids=" ".join
+    "words", [["plan", "t4-train"], ["review", "t4-train"], ["render", "t4-train", "--as", "terraform-gcp", "-o", "out"]], ids=" ".join
 )
 def test_what_asks_no_cloud_needs_no_library(tmp_path: Path, words: list[str]) -> None:
     done = without((*GCP, *AWS), f"from provision.cli import main\nmain({words!r})", tmp_path)

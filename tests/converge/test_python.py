@@ -57,7 +57,7 @@ def test_own_packages_are_installed_beside_the_frameworks_repaired_and_taken_bac
 
     host.converge("first", ("pytorch",))  # a new environment gets the packages too
     found = host.findings()["python-packages"]
-    assert (found.outcome, found.observed) == ("pass", "4 packages"), found
+    assert (found.outcome, found.observed) == ("pass", "packages: 4"), found
     assert host.converge("second", ("pytorch",)).changed_tasks == ()
 
     login, said = "/etc/motd.d/gpuprov-pytorch", "PyTorch 2.10.0: with-pytorch python train.py"

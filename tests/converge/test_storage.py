@@ -53,13 +53,15 @@ class TestLife:
         assert [name.partition(": ")[2] or name for name in predicted.changed_tasks] == [
             "Find the disk, and stripe and format blank disks",
             "Mount the disk now and at each boot",
+            "Say at login whether the data survives a stop",
         ]
         assert f"+Where={MOUNT}" in "".join(progress.diff for progress in told)
         assert lab.shell(f"sudo blkid -p {STORE}; test -e /usr/local/lib/gpuprov/data || echo nothing") == "nothing"
 
     def test_it_does_what_it_said_once(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
-        assert run(lab, asked(profile), tmp_path / "first").changed == 2
+        assert run(lab, asked(profile), tmp_path / "first").changed == 3
         assert lab.shell(SEEN) == OURS
+        assert lab.shell("cat /etc/motd.d/gpuprov-storage") == f"{MOUNT} is inside the machine, and empty after each stop."
         assert run(lab, asked(profile), tmp_path / "again").changed_tasks == ()
         assert run(lab, asked(profile), tmp_path / "dry", check=True).changed_tasks == ()
 

@@ -188,7 +188,7 @@ def test_no_launch_has_more_machines_than_the_profile_allows(most: int | None, c
         return
     with pytest.raises(UsageError) as caught:
         check_machines(profile, count)
-    assert f"allows {most} machines" in caught.value.message
+    assert f"is {most}, and " in caught.value.message
     assert f"and {count} are asked for" in caught.value.message
     assert "reviewed and signed again" in caught.value.hint
 

@@ -14,7 +14,7 @@ from provision.profile.differences import Difference, compare
         ({"a": None}, {"a": {"version": "3"}}, ("a",), "none → 3"),
         ({}, {"a": {"x": 1, "y": 2}}, ("a",), "none → 2 values"),
         ({"a": [{"id": 1}]}, {"a": [{"id": 2}]}, ("a", "0", "id"), "1 → 2"),
-        ({"a": [{"id": 1}]}, {"a": []}, ("a",), "1 entries → 0"),
+        ({"a": [{"id": 1}]}, {"a": []}, ("a",), "1 entry → 0"),
         ({"a": ["x"]}, {"a": ["x", "y"]}, ("a",), "+ y"),
         ({"a": ["x==1 --hash=sha256:0"]}, {"a": ["x==2 --hash=sha256:0"]}, ("a",), "x 1 → 2"),
     ],

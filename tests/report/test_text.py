@@ -28,7 +28,7 @@ def many(**outcomes: int) -> Report:
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        ({"pass": 40, "not_applicable": 3}, "matches profile t4-train in every check that was made: 40 pass, 3 not-applicable"),
+        ({"pass": 40, "not_applicable": 3}, "matches profile t4-train in every check that was made: 40 pass"),
         ({"pass": 4, "warn": 1}, "matches profile t4-train in every check that was made: 1 warn, 4 pass"),
         ({"pass": 4, "waived": 1}, "matches profile t4-train apart from 1 waived check: 1 waived, 4 pass"),
         ({"pass": 4, "waived": 23}, "matches profile t4-train apart from 23 waived checks: 23 waived, 4 pass"),

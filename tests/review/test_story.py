@@ -169,7 +169,9 @@ class TestTwoParties:
             assert (done.returncode, "error[bundle-stale]" in done.stderr) == (2, True), done.stderr
             assert "\n  limits.deadline_h: 12 → 11\n" in done.stderr
         shown = cast.engineer.gpuprov("review", cast.profile, "--against", cast.bundle)
-        assert (shown.returncode, "11" in shown.stdout, "changes since" in shown.stdout) == (0, True, True), shown.stderr
+        assert (shown.returncode, "11" in shown.stdout, "(+ wider, - narrower, ~ neutral) since" in shown.stdout) == (0, True, True), (
+            shown.stderr
+        )
         cast.profile.write_text(good)
 
     @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_the_start_page_sells_what_the_readme_says_and_the_left_column_is_short(
     assert 5 < browser.run(shown) < 25
     browser.open(f"{address}/index.html")
     said = browser.run("document.body.innerText")
-    assert all(words in said for words in ("Somebody on your team", "uv tool install", "gpuprov up t4-train", "gpuprov 0."))
+    assert all(words in said for words in ("Somebody on your team", "uv tool install", "gpuprov up mine", "gpuprov 0."))
     assert browser.run("getComputedStyle(document.querySelector('h1')).fontWeight") == "700"
 
 

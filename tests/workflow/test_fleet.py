@@ -447,7 +447,7 @@ def test_a_fleet_has_no_more_members_than_the_profile_allows(call: Call, words: 
     assert call(*words)[0] == 0
     for more in (("fleet", "scale", "ff", "3"), tuple("3" if word == "2" else word for word in words)):
         code, _, err = call(*more)
-        assert (code, "allows 2 machines" in err) == (2, True), err
+        assert (code, "limits.machines of profile ff is 2" in err) == (2, True), err
     path.write_text(path.read_text().replace("machines: 2", "machines: 1"))
     assert call("fleet", "roll", "ff", "--profile", profile)[0] == 2
 

@@ -272,7 +272,7 @@ def test_the_bounds_of_a_run_are_within_it(seconds: int) -> None:
     for beyond in {30: 29, 120 * 86_400: 120 * 86_400 + 1}[seconds], -1:
         with pytest.raises(CloudInvalidError) as caught:
             requests.check_limit(FIXED + dt.timedelta(seconds=beyond), FIXED)
-        away = f"30 s at least and 120 days at most; the deadline {FIXED + dt.timedelta(seconds=beyond):%F %R} is {beyond} s away"
+        away = f"30 s at least and 120 days at most; {FIXED + dt.timedelta(seconds=beyond):%F %R} is {beyond} s away"
         assert caught.value.message == f"GCP lets a machine run for {away}"
         assert caught.value.hint == "change limits.deadline_h of the profile, or give `gpuprov extend` another time"
 

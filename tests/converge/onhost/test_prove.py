@@ -106,4 +106,4 @@ def test_where_all_tasks_ran_the_last_line_names_the_checks_that_do_not_hold(bun
     assert bundle.prove(ended(0)) == 1
     err = capsys.readouterr().err
     assert failed_task(err) is None
-    assert err.splitlines()[-1] == "these checks do not hold: tmux fail"
+    assert err.splitlines()[-1] == "these checks do not pass: tmux fail"
