@@ -78,8 +78,8 @@ def _launches(entry: Entry) -> Sequence[Any]:
 
 def _table(entries: Sequence[Entry]) -> str:
     cells = [tuple(inert(cell, 200) for cell in _cells(entry)) for entry in entries]
-    titles, rows, width = tables.chosen(_TITLES, cells, spare=_SPARE, width=tables.width_of(sys.stdout))
-    return tables.table(titles, rows, width=width)
+    titles, rows, width = tables.chosen(_TITLES, cells, spare=_SPARE, width=tables.width_of(sys.stdout), flows="DID")
+    return tables.table(titles, rows, width=width, flows="DID")
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ from typing import Any, Final
 import click
 
 from provision.catalog.gpu_models import GPU_MODELS
-from provision.cli import echo, options
+from provision.cli import echo, options, tables
 from provision.clouds import CLOUDS, machines
 from provision.errors import EXIT_USAGE, GpuprovError, UsageError
 from provision.launch.journal import check_name
 from provision.profile import described, load, lockfile, new
 from provision.profile.examine import examine
+from provision.report.base import broken, inert
 from provision.workflow.session import today
 
 _PLACEHOLDER: Final = "Owner <owner@example.com>"
@@ -194,8 +195,10 @@ def _print_new(path: Path, made: new.NewProfile, *, as_json: bool) -> None:
 def list_(*, as_json: bool) -> None:
     """List the profiles that can be used by name: those in ./profiles, with their files, and those that ship with gpuprov."""
     entries = load.list_profiles()
-    width = max((len(entry.name) for entry in entries), default=0)
-    lines = (f"{entry.name:<{width}}  {entry.purpose or 'not valid: ' + entry.problem}{_file_of(entry)}" for entry in entries)
+    name = max((len(entry.name) for entry in entries), default=0)
+    width = tables.width_of(sys.stdout)
+    rows = ((f"{entry.name:<{name}}  ", f"{entry.purpose or 'not valid: ' + entry.problem}{_file_of(entry)}") for entry in entries)
+    lines = (line for lead, text in rows for line in broken(lead, inert(text), width))
     data = [{"name": e.name, "path": str(e.path), "purpose": e.purpose, "problem": e.problem} for e in entries]
     options.show(data, *lines, as_json=as_json)
 

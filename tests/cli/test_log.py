@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from provision.cli import log
+from provision.cli import log, tables
 from provision.clouds import changes
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -192,6 +192,17 @@ def test_an_approval_is_told_with_the_launch_that_ran_on_it(call: Call, desk: De
         "a line of an earlier release"
     )
     assert "sign" not in out.split("\n")[1]
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_row_of_the_log_is_not_broken_on_80_columns(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch(call, "one")
+    monkeypatch.setattr(tables, "width_of", lambda _: 80)
+    lines = call("log")[1].splitlines()[:-1]
+    assert max(map(len, lines)) <= 80
+    at = lines[0].index("OUTCOME")
+    ended = next(line for line in lines if " ended " in line)
+    assert (ended.startswith("20"), bool(ended[at:].strip())) == (True, True)  # the time and the outcome are in one line
 
 
 @pytest.mark.usefixtures("cloud")

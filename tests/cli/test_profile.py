@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from provision import paths
+from provision.cli import tables
 from provision.profile import load
 from tests.cli.conftest import Call
 
@@ -26,6 +27,13 @@ def test_profiles_are_listed_shown_checked_and_described(call: Call) -> None:
     assert digest in out
     _, out, _ = call("profile", "schema")
     assert json.loads(out)["title"] == "Profile"
+
+
+def test_the_list_fits_80_columns(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "width_of", lambda _: 80)
+    lines = call("profile", "list")[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {line.split()[0] for line in lines if not line.startswith(" ")} >= {"t4-train", "t4-debian"}
 
 
 def test_ones_own_profiles_are_told_from_the_shipped_ones(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
