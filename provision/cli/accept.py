@@ -31,7 +31,7 @@ def command(
 
     EVIDENCE is the file that `gpuprov verify HOST --bundle FILE --evidence EVIDENCE` wrote. It is refused if it was changed, if it belongs
     to another bundle, or if its report does not follow from its facts. The exit code is the verdict: 0 if all hosts match, 1 if a check
-    failed, 3 if something is unknown; who must have signed is said by the rules. No cloud or host is contacted.
+    failed, 3 if something is unknown; the rules say who must have signed. No cloud or host is contacted.
     """
     now = dt.datetime.now(dt.UTC)
     proof = read(evidence)

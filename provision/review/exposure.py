@@ -130,7 +130,7 @@ def first_boot(profile: Profile, lock: Lock) -> tuple[Change, ...]:
     return (
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", effect, undo),
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "the service that the timer starts", undo),
-        Change("first boot", "file", MOTD, "tells at each login when the machine ends, and names three commands", undo),
+        Change("first boot", "file", MOTD, "says at each login when the machine ends, and names commands of gpuprov", undo),
         Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", undo),
         *_early(downloads(profile, lock)),
     )

@@ -75,6 +75,8 @@ def converge_host(
             return run.result(selected)
         say("its Python or OpenSSH is too old to set itself up: Ansible runs here")
     with _ANSIBLES:
+        if stopped.is_set():  # while it waited for its turn
+            raise KeyboardInterrupt
         return converge(
             asked.target,
             asked.profile,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from provision.host.ssh import LOCALHOST
+from provision.profile import load
+from provision.profile.lock import build
+from provision.profile.locked import pin
 from provision.workflow import converging
+from provision.workflow.session import Session
 from tests import forked
 from tests.embedded import Embedded
 from tests.waiting import LONG_S
@@ -25,6 +32,17 @@ def test_a_serial_rises_even_where_the_clock_was_set_back(tmp_path: Path) -> Non
     assert [converging._serial(tmp_path, now) for now in (100, 100, 50, 200)] == [100, 101, 102, 200]
     (tmp_path / "bundle-serial").write_text("spoiled")
     assert converging._serial(tmp_path, 7) == 7
+
+
+def test_a_run_whose_turn_comes_after_a_stop_starts_no_ansible(tmp_path: Path) -> None:
+    profile = load.load(load.find("t4-train"))
+    lock = build(profile, dt.date(2026, 11, 29))
+    stop = threading.Event()
+    stop.set()
+    asked = converging.Converging(LOCALHOST, pin(profile, lock), lock, ("base",), tmp_path / "run", check=True)
+    with pytest.raises(KeyboardInterrupt):
+        converging.converge_host(Session.open(), asked, say=lambda _: None, on_task=lambda _: None, stop=stop)
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 @pytest.fixture(scope="module")
